@@ -1,0 +1,40 @@
+/* job.h - what is to be trained: sequence, batch, precision, task. Plain values; tpp_job_check says what is wrong. */
+#ifndef TPP_COSTMODEL_JOB_H
+#define TPP_COSTMODEL_JOB_H
+
+#include "costmodel/base/error.h"
+#include "costmodel/model/model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tpp_precision { TPP_PRECISION_BF16, TPP_PRECISION_FP16, TPP_PRECISION_FP32, TPP_PRECISION_FP8 };
+enum tpp_task { TPP_TASK_PRETRAIN, TPP_TASK_SFT, TPP_TASK_LORA, TPP_TASK_QLORA };
+/* Linear layers that carry adapters (LoRA, QLoRA). */
+enum tpp_lora_targets { TPP_LORA_ALL_LINEAR, TPP_LORA_ATTENTION /* q,k,v,o */, TPP_LORA_QKV, TPP_LORA_QV };
+
+struct tpp_job {
+    uint32_t num_gpus;             /* N, world size: 1 .. 2^20 */
+    uint64_t sequence_length;      /* s, tokens: 1 .. 2^27 */
+    uint64_t global_batch_size;    /* sequences a step: 1 .. 2^31 */
+    enum tpp_precision precision;  /* of the GEMMs; FP8: everything but the head, the rest as bf16 */
+    enum tpp_task task;
+    uint32_t lora_rank;            /* 1 .. 4096, for TPP_TASK_LORA and TPP_TASK_QLORA */
+    enum tpp_lora_targets lora_targets;
+    double hidden_dropout;         /* 0 .. 1; only whether it is on matters */
+    double attention_dropout;
+    uint64_t attention_block_length; /* packed documents with a block-diagonal mask: tokens a document; 0 = whole sequence */
+};
+
+/* bf16, pretrain, no dropout, rank 16 on all linears; sizes 0. */
+struct tpp_job tpp_job_defaults(void);
+enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *model, struct tpp_error *err);
+bool tpp_job_is_adapter(const struct tpp_job *job); /* LoRA or QLoRA */
+
+const char *tpp_precision_name(enum tpp_precision precision); /* "bf16", "fp16", "fp32", "fp8" */
+const char *tpp_task_name(enum tpp_task task);                /* "pretrain", "sft", "lora", "qlora" */
+/* Inverse of the names above; false when there is none. */
+bool tpp_precision_parse(const char *text, enum tpp_precision *out);
+bool tpp_task_parse(const char *text, enum tpp_task *out);
+
+#endif

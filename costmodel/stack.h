@@ -1,0 +1,92 @@
+/* stack.h - the software that runs the job, as far as it changes time or memory (cost-model section 15.1).
+ *
+ * The same configuration moves by tens of percent between stacks, so every field is an input with a default by framework
+ * and a source; none is ever set for one published row. */
+#ifndef TPP_COSTMODEL_STACK_H
+#define TPP_COSTMODEL_STACK_H
+
+#include "costmodel/base/error.h"
+#include "costmodel/job.h"
+#include "hwprofiles/hardware.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tpp_framework {
+    TPP_FRAMEWORK_MEGATRON_LM,
+    TPP_FRAMEWORK_MEGATRON_DEEPSPEED,
+    TPP_FRAMEWORK_NEMO,            /* NeMo and Megatron-Bridge: Megatron-Core with Transformer Engine */
+    TPP_FRAMEWORK_MS_SWIFT,        /* megatron side of ms-swift */
+    TPP_FRAMEWORK_TORCHTITAN,      /* FSDP2, torch.compile */
+    TPP_FRAMEWORK_LLM_FOUNDRY,     /* Composer, FSDP1 */
+    TPP_FRAMEWORK_HF_TRAINER,      /* transformers Trainer alone, with DeepSpeed or with FSDP */
+    TPP_FRAMEWORK_NANOTRON,
+    TPP_FRAMEWORK_OTHER,           /* plain PyTorch tensor and pipeline parallelism */
+    TPP_FRAMEWORK_COUNT,
+};
+
+enum tpp_engine {
+    TPP_ENGINE_MEGATRON,           /* DDP with contiguous main-gradient buffers, distributed optimizer */
+    TPP_ENGINE_DEEPSPEED,          /* ZeRO 0..3 */
+    TPP_ENGINE_DEEPSPEED_PIPELINE, /* DeepSpeed's pipeline engine: ZeRO 0, 1 */
+    TPP_ENGINE_FSDP1,              /* PyTorch FullyShardedDataParallel */
+    TPP_ENGINE_FSDP2,              /* fully_shard; also Megatron's use of it */
+    TPP_ENGINE_DDP,                /* PyTorch DistributedDataParallel, or a single GPU */
+    TPP_ENGINE_COUNT,
+};
+
+enum tpp_kernel_style { TPP_KERNEL_FUSED, TPP_KERNEL_EAGER };
+enum tpp_lm_head_output { TPP_LM_HEAD_VOCABULARY_PARALLEL, TPP_LM_HEAD_GATHERED };
+enum tpp_loss_kernel {
+    TPP_LOSS_UNFUSED,      /* Megatron vocabulary-parallel cross entropy: 10 B a local logit at the peak */
+    TPP_LOSS_FUSED,        /* TE / Triton, gradient in place: 2 B */
+    TPP_LOSS_EAGER,        /* PyTorch float() + cross_entropy: 12 B */
+    TPP_LOSS_COMPILED,     /* 9.5 B */
+    TPP_LOSS_FUSED_LINEAR, /* chunked together with the head: about 0 B */
+};
+
+struct tpp_stack {
+    enum tpp_framework framework;
+    char release[24];                 /* "0.14", "25.04"; "" = newest known */
+    enum tpp_engine engine;
+    enum tpp_attention_kernel attention;
+    enum tpp_kernel_style norm_kernel, activation_kernel, rope_kernel;
+    enum tpp_loss_kernel loss_kernel;
+    enum tpp_lm_head_output lm_head_output;
+    bool transformer_engine;          /* TE linears: dummy weight gradients, list (A) of 4.2 */
+    bool tensor_parallel_async;       /* tp_async: backward all-reduce overlaps wgrad */
+    bool tensor_parallel_other;       /* tp_stack = other: half the NVLink rate (15.4) */
+    bool launch_blocking;             /* CUDA_LAUNCH_BLOCKING=1 (15.5) */
+    bool cuda_graphs;                 /* host launch cost divided by 10 */
+    double memory_bound_factor;       /* U of 5.3: 1.05 TE and compiled, 1.2 Megatron local, 1.25 eager */
+    uint32_t weight_bytes;            /* of one weight in compute: 2; 4 for fp32 */
+    uint32_t shard_weight_bytes;      /* of one stored (sharded) weight with FSDP: 4, or 2 for pure bf16 */
+    uint32_t gradient_bytes;          /* of one stored gradient: 4 (Megatron bf16), 2 */
+    uint32_t reduce_bytes;            /* of one gradient on the wire */
+    uint32_t optimizer_bytes;         /* states a parameter, master weight included: 12, 16 (fp16), 8 (fp32), 4 (pure bf16) */
+    uint32_t vocabulary_multiple;     /* padding: 128 in Megatron (times tp), 1 = none */
+    bool scatter_gather;              /* p2p tensors are cut by tp without sequence parallelism too */
+    bool overlap_p2p;                 /* interleaved schedules overlap p2p */
+    double nic_ring_efficiency_fraction; /* 0: the profile's */
+    double nic_send_recv_efficiency_fraction; /* 0: the profile's */
+    double fixed_seconds;             /* T_fixed of 5.4: 10 ms */
+};
+
+/* Defaults of a framework on a GPU for a job: kernels of its current release, engine, dtypes (by precision and task). */
+void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu, const struct tpp_job *job,
+                        struct tpp_stack *stack);
+/* Sets dtype-dependent bytes (weight, gradient, reduce, optimizer) again after engine, precision or task was changed. */
+void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job);
+/* Contradictions: flash3 on a GPU without it (flash_forward_fraction 0), FP8 where the GPU has none, ... */
+enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,
+                              struct tpp_error *err);
+
+const char *tpp_framework_name(enum tpp_framework framework); /* "megatron-lm", "megatron-deepspeed", "nemo", "ms-swift",
+                                                                 "torchtitan", "llm-foundry", "hf-trainer", "nanotron", "other" */
+bool tpp_framework_parse(const char *text, enum tpp_framework *out);
+const char *tpp_engine_name(enum tpp_engine engine); /* "megatron", "deepspeed", "deepspeed-pipeline", "fsdp1", "fsdp2", "ddp" */
+bool tpp_engine_parse(const char *text, enum tpp_engine *out);
+bool tpp_attention_kernel_parse(const char *text, enum tpp_attention_kernel *out);
+bool tpp_engine_is_fsdp(enum tpp_engine engine);
+
+#endif

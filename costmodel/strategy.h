@@ -1,0 +1,88 @@
+/* strategy.h - one way to split a job over the GPUs: what the search enumerates, what `--strategy` names. */
+#ifndef TPP_COSTMODEL_STRATEGY_H
+#define TPP_COSTMODEL_STRATEGY_H
+
+#include "costmodel/base/error.h"
+#include "costmodel/base/text.h"
+#include "costmodel/job.h"
+#include "costmodel/model/model.h"
+#include "costmodel/stack.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tpp_recompute { TPP_RECOMPUTE_NONE, TPP_RECOMPUTE_SELECTIVE, TPP_RECOMPUTE_FULL };
+enum tpp_recompute_method { TPP_RECOMPUTE_UNIFORM, TPP_RECOMPUTE_BLOCK };
+enum tpp_schedule { TPP_SCHEDULE_GPIPE, TPP_SCHEDULE_1F1B, TPP_SCHEDULE_INTERLEAVED };
+enum tpp_context_kind { TPP_CONTEXT_RING, TPP_CONTEXT_ALL_GATHER, TPP_CONTEXT_ULYSSES, TPP_CONTEXT_HYBRID };
+enum tpp_offload { TPP_OFFLOAD_NONE, TPP_OFFLOAD_OPTIMIZER };
+
+#define TPP_MAX_PIPELINE_PARALLEL 512
+#define TPP_MAX_CHUNKS 4096 /* pipeline_parallel * virtual_pipeline_stages */
+
+struct tpp_strategy {
+    uint32_t tensor_parallel;         /* t */
+    uint32_t pipeline_parallel;       /* p */
+    uint32_t virtual_pipeline_stages; /* v: model chunks a rank, 1 = not interleaved */
+    uint32_t context_parallel;        /* c */
+    uint32_t expert_parallel;         /* e */
+    uint32_t expert_tensor_parallel;  /* et */
+    uint32_t data_parallel;           /* dp = N / (t p c) */
+    uint32_t micro_batch_size;        /* b, sequences */
+    uint64_t num_micro_batches;       /* m a pipeline and step = GBS / (dp b) */
+    bool sequence_parallel;
+    enum tpp_context_kind context_kind;
+    uint32_t ulysses_parallel;        /* u of HYBRID: ranks of the all-to-all inside the ring; 0 otherwise */
+    uint32_t zero_stage;              /* 0 .. 3; Megatron distributed optimizer = 1; FSDP = 3 */
+    uint32_t shard_group;             /* ranks a replica is sharded over (HSDP, zero groups); 0 = all of dp*c */
+    bool reshard_after_forward;       /* ZeRO-3 / FSDP: weights are gathered again for backward */
+    enum tpp_recompute recompute;
+    enum tpp_recompute_method recompute_method;
+    uint32_t recompute_num_layers;    /* BLOCK: layers of a stage that are recomputed; UNIFORM: layers a unit; 0 = all / 1 */
+    enum tpp_schedule schedule;
+    uint32_t first_stage_layers, last_stage_layers; /* 0 = not given */
+    bool account_for_embedding, account_for_loss;
+    bool balanced_split;              /* layers need not divide: the first L mod p stages hold one more (DeepSpeed engine) */
+    uint64_t reduce_bucket_size;      /* elements; 0 = the framework's default */
+    uint64_t allgather_bucket_size;   /* elements; 0 = the framework's default */
+    bool overlap_grad_reduce, overlap_param_gather;
+    bool tp_comm_overlap;             /* user-buffer / async tensor-parallel overlap, rho of section 7 */
+    enum tpp_offload offload;
+    /* Ranks of a tensor-parallel group in one node when a placement other than rank order is given (`--placement`, field
+     * note A4); 0 = rank order decides. */
+    uint32_t placed_tensor_ranks_per_node;
+    uint32_t placed_context_ranks_per_node;
+};
+
+/* All sizes 1, micro-batch 1, 1F1B, ZeRO 0, no recompute, reshard on, overlap on. */
+struct tpp_strategy tpp_strategy_defaults(void);
+
+/* Fills what follows from the rest: data_parallel (when 0), num_micro_batches (when 0), schedule interleaved when v > 1.
+ * TPP_E_STRATEGY when it does not divide. */
+enum tpp_code tpp_strategy_complete(struct tpp_strategy *strategy, const struct tpp_job *job, struct tpp_error *err);
+
+/* Cost-model 1.1: what cannot be run by any framework. `where` is "strategy.<field>". */
+enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const struct tpp_model *model,
+                                 const struct tpp_job *job, const struct tpp_stack *stack, struct tpp_error *err);
+
+/* "tp=4,pp=2,vp=1,dp=4,cp=1,ep=1,mbs=2,zero=1,recompute=selective,sp=1,...". Keys: tp pp vp dp cp ep etp mbs gas (number of
+ * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
+ * recompute_method (uniform|block) recompute_layers schedule (gpipe|1f1b|interleaved) first_layers last_layers
+ * account_embedding account_loss shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather tp_overlap
+ * offload (none|optimizer) reshard. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
+ * Starts from tpp_strategy_defaults; `recompute=full:12` is short for block recomputation of 12 layers. */
+enum tpp_code tpp_strategy_parse(const char *text, struct tpp_strategy *strategy, struct tpp_error *err);
+/* The inverse: every field that differs from the default plus the sizes, in the fixed order above. */
+void tpp_strategy_format(const struct tpp_strategy *strategy, struct tpp_text *out);
+/* Total order by the fields in order, for ties. */
+int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy *b);
+
+/* Decoder layers on chunk `chunk` (0 .. v-1) of stage `stage` (0 .. p-1), cost-model 2.6 [exact]. */
+uint32_t tpp_strategy_chunk_layers(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t stage,
+                                   uint32_t chunk);
+
+const char *tpp_recompute_name(enum tpp_recompute recompute);          /* "none", "selective", "full" */
+const char *tpp_schedule_name(enum tpp_schedule schedule);             /* "gpipe", "1f1b", "interleaved" */
+const char *tpp_context_kind_name(enum tpp_context_kind kind);         /* "ring", "all-gather", "ulysses", "hybrid" */
+
+#endif
