@@ -1,7 +1,9 @@
 /* json_read.h - reading JSON from a stranger: every access is checked and every error names file#/pointer.
  *
- * Parsing refuses text after the value, doubled keys, empty names and nesting deeper than 128, and reports line:column.
- * Numbers must be finite; integers must be integral and below 2^53. A member that is null counts as absent. */
+ * Parsing refuses what is not JSON (RFC 8259: also text after the value and numbers such as 01 or 1.), bytes that are no
+ * UTF-8, \u0000, empty names, numbers that are not finite and nesting deeper than 128, and reports line:column; doubled
+ * keys are reported as file#/pointer. Integers must be integral and below 2^53. A member that is null counts as absent.
+ * Size and access by index take the same time for any size. */
 #ifndef TPP_COSTMODEL_BASE_JSON_READ_H
 #define TPP_COSTMODEL_BASE_JSON_READ_H
 
@@ -16,13 +18,14 @@ struct tpp_json_document; /* opaque: the parsed tree and the file's name */
 
 struct tpp_json {         /* a place in a document: a value to copy, valid as long as the document */
     const struct cJSON *node;
+    const struct tpp_json_document *document;
     const char *file;
     char pointer[160];    /* RFC 6901; cut with "..." when longer */
 };
 
 #define TPP_JSON_MAX_FILE_BYTES (64u * 1024u * 1024u)
 
-/* Parses `length` bytes. `file` (copied) is used in messages. The caller owns *out (tpp_json_document_free). */
+/* Parses `length` bytes; a byte order mark in front is skipped. `file` (copied) is used in messages. The caller owns *out (tpp_json_document_free). */
 enum tpp_code tpp_json_parse(const char *text, size_t length, const char *file, struct tpp_json_document **out,
                              struct tpp_error *err);
 /* Reads and parses a file ("-" is standard input) of at most TPP_JSON_MAX_FILE_BYTES. */
@@ -42,14 +45,14 @@ size_t tpp_json_size(struct tpp_json value);
 /* Element `index` of an array, or member `index` of an object (then *out_name is its name; may be NULL). */
 bool tpp_json_at(struct tpp_json value, size_t index, struct tpp_json *out, const char **out_name);
 
-/* The value itself, with type and range checked. */
+/* The value itself, with type and range (both ends included) checked. On failure *out is untouched. */
 enum tpp_code tpp_json_as_number(struct tpp_json value, double min, double max, double *out, struct tpp_error *err);
 enum tpp_code tpp_json_as_u64(struct tpp_json value, uint64_t min, uint64_t max, uint64_t *out, struct tpp_error *err);
 enum tpp_code tpp_json_as_bool(struct tpp_json value, bool *out, struct tpp_error *err);
 /* *out points into the document. */
 enum tpp_code tpp_json_as_string(struct tpp_json value, const char **out, struct tpp_error *err);
 
-/* A required member: TPP_E_MISSING names the key when absent or null. */
+/* A required member: TPP_E_MISSING names the key when absent or null, TPP_E_TYPE when `object` is no object. */
 enum tpp_code tpp_json_need_number(struct tpp_json object, const char *name, double min, double max, double *out,
                                    struct tpp_error *err);
 enum tpp_code tpp_json_need_u64(struct tpp_json object, const char *name, uint64_t min, uint64_t max, uint64_t *out,
@@ -58,7 +61,8 @@ enum tpp_code tpp_json_need_string(struct tpp_json object, const char *name, con
 enum tpp_code tpp_json_need_object(struct tpp_json object, const char *name, struct tpp_json *out,
                                    struct tpp_error *err);
 
-/* An optional member: *out keeps its value when absent or null; a wrong type or range is still an error. */
+/* An optional member: *out keeps its value when absent or null; a wrong type or range is still an error, and so is an
+ * `object` that is none. */
 enum tpp_code tpp_json_get_number(struct tpp_json object, const char *name, double min, double max, double *out,
                                   struct tpp_error *err);
 enum tpp_code tpp_json_get_u64(struct tpp_json object, const char *name, uint64_t min, uint64_t max, uint64_t *out,

@@ -9,12 +9,14 @@
 #include "costmodel/base/text.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct cJSON;
 struct tpp_json_writer {
     struct cJSON *root;  /* owned */
     bool failed;
+    bool has_bad_number; /* that is why it failed */
 };
 
 /* Starts with an empty object as the root. */
@@ -30,9 +32,13 @@ void tpp_json_add_number(struct tpp_json_writer *writer, struct cJSON *parent, c
 void tpp_json_add_u64(struct tpp_json_writer *writer, struct cJSON *parent, const char *name, uint64_t value);
 void tpp_json_add_bool(struct tpp_json_writer *writer, struct cJSON *parent, const char *name, bool value);
 void tpp_json_add_null(struct tpp_json_writer *writer, struct cJSON *parent, const char *name);
-/* Bytes that are not valid UTF-8 are replaced by U+FFFD. NULL is written as null. */
+/* Bytes of names and values that are not valid UTF-8 are replaced by U+FFFD. NULL is written as null. */
 void tpp_json_add_string(struct tpp_json_writer *writer, struct cJSON *parent, const char *name, const char *value);
-/* Appends the indented text and a newline; TPP_E_MEMORY or TPP_E_INTERNAL when failed. */
+/* Appends the text, indented by two spaces a level, and a newline; TPP_E_MEMORY when an allocation failed (also earlier
+ * ones of `out`), TPP_E_INTERNAL when a number was not finite. */
 enum tpp_code tpp_json_print(struct tpp_json_writer *writer, struct tpp_text *out, struct tpp_error *err);
+
+/* What tpp_json_add_number writes for a finite value; 32 bytes are enough for any. Returns `buffer`. */
+char *tpp_json_number_text(char *buffer, size_t size, double value);
 
 #endif
