@@ -54,7 +54,8 @@ struct tpp_strategy {
     uint32_t placed_context_ranks_per_node;
 };
 
-/* All sizes 1, micro-batch 1, 1F1B, ZeRO 0, no recompute, reshard on, overlap on. */
+/* All sizes 1, micro-batch 1, 1F1B, ZeRO 0, no recompute, reshard on, overlap on. data_parallel and num_micro_batches are
+ * 0: they follow from the job (tpp_strategy_complete). */
 struct tpp_strategy tpp_strategy_defaults(void);
 
 /* Fills what follows from the rest: data_parallel (when 0), num_micro_batches (when 0), schedule interleaved when v > 1.
@@ -69,10 +70,10 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
  * recompute_method (uniform|block) recompute_layers schedule (gpipe|1f1b|interleaved) first_layers last_layers
  * account_embedding account_loss shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather tp_overlap
- * offload (none|optimizer) reshard. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
+ * offload (none|optimizer) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
  * Starts from tpp_strategy_defaults; `recompute=full:12` is short for block recomputation of 12 layers. */
 enum tpp_code tpp_strategy_parse(const char *text, struct tpp_strategy *strategy, struct tpp_error *err);
-/* The inverse: every field that differs from the default plus the sizes, in the fixed order above. */
+/* The inverse: every field that differs from the default plus the sizes, in one fixed order; reads back equal. */
 void tpp_strategy_format(const struct tpp_strategy *strategy, struct tpp_text *out);
 /* Total order by the fields in order, for ties. */
 int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy *b);

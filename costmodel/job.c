@@ -1,0 +1,162 @@
+#include "costmodel/job.h"
+
+#include "costmodel/base/units.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#define MAX_GPUS (UINT32_C(1) << 20)
+#define MAX_SEQUENCE_LENGTH (UINT64_C(1) << 27)
+#define MAX_GLOBAL_BATCH_SIZE (UINT64_C(1) << 31)
+#define MAX_LORA_RANK 4096
+
+static const char *const precision_names[] = {"bf16", "fp16", "fp32", "fp8"};
+static const char *const task_names[] = {"pretrain", "sft", "lora", "qlora"};
+
+struct tpp_job tpp_job_defaults(void)
+{
+    return (struct tpp_job){
+        .precision = TPP_PRECISION_BF16,
+        .task = TPP_TASK_PRETRAIN,
+        .lora_rank = 16,
+        .lora_targets = TPP_LORA_ALL_LINEAR,
+    };
+}
+
+bool tpp_job_is_adapter(const struct tpp_job *job)
+{
+    return job->task == TPP_TASK_LORA || job->task == TPP_TASK_QLORA;
+}
+
+static enum tpp_code check_sizes(const struct tpp_job *job, struct tpp_error *err)
+{
+    char found[32];
+    if (job->num_gpus < 1 || job->num_gpus > MAX_GPUS) {
+        return tpp_fail(err, TPP_E_RANGE, "job.num_gpus", "give 1 to 1,048,576 GPUs", "%s GPUs are out of range",
+                        tpp_format_count(found, sizeof found, job->num_gpus));
+    }
+    if (job->sequence_length < 1 || job->sequence_length > MAX_SEQUENCE_LENGTH) {
+        return tpp_fail(err, TPP_E_RANGE, "job.sequence_length", "give 1 to 134,217,728 tokens",
+                        "a sequence length of %s tokens is out of range",
+                        tpp_format_count(found, sizeof found, job->sequence_length));
+    }
+    if (job->global_batch_size < 1 || job->global_batch_size > MAX_GLOBAL_BATCH_SIZE) {
+        return tpp_fail(err, TPP_E_RANGE, "job.global_batch_size", "give 1 to 2,147,483,648 sequences a step",
+                        "a global batch of %s sequences is out of range",
+                        tpp_format_count(found, sizeof found, job->global_batch_size));
+    }
+    if (job->attention_block_length > job->sequence_length) {
+        return tpp_fail(err, TPP_E_RANGE, "job.attention_block_length",
+                        "give a document length up to the sequence length, or 0 for whole sequences",
+                        "documents of %s tokens do not fit in the sequence",
+                        tpp_format_count(found, sizeof found, job->attention_block_length));
+    }
+    return TPP_OK;
+}
+
+static enum tpp_code check_kinds(const struct tpp_job *job, struct tpp_error *err)
+{
+    if (tpp_precision_name(job->precision) == NULL) {
+        return tpp_fail(err, TPP_E_RANGE, "job.precision", "choose bf16, fp16, fp32 or fp8", "unknown precision %d",
+                        (int)job->precision);
+    }
+    if (tpp_task_name(job->task) == NULL) {
+        return tpp_fail(err, TPP_E_RANGE, "job.task", "choose pretrain, sft, lora or qlora", "unknown task %d",
+                        (int)job->task);
+    }
+    return TPP_OK;
+}
+
+static enum tpp_code check_adapters(const struct tpp_job *job, const struct tpp_model *model, struct tpp_error *err)
+{
+    if (job->lora_rank < 1 || job->lora_rank > MAX_LORA_RANK) {
+        return tpp_fail(err, TPP_E_RANGE, "job.lora_rank", "give a rank of 1 to 4096",
+                        "an adapter rank of %u is out of range", job->lora_rank);
+    }
+    if (job->lora_rank > model->hidden_size) {
+        return tpp_fail(err, TPP_E_RANGE, "job.lora_rank", "8 to 64 is usual",
+                        "an adapter of rank %u is wider than the model (hidden size %u)", job->lora_rank,
+                        model->hidden_size);
+    }
+    if ((unsigned)job->lora_targets > TPP_LORA_QV) {
+        return tpp_fail(err, TPP_E_RANGE, "job.lora_targets", NULL, "unknown set of adapted layers %d",
+                        (int)job->lora_targets);
+    }
+    return TPP_OK;
+}
+
+static enum tpp_code check_dropout(const char *where, double value, struct tpp_error *err)
+{
+    if (!(value >= 0 && value <= 1)) { /* refuses NaN too */
+        return tpp_fail(err, TPP_E_RANGE, where, "give a probability from 0 to 1", "a dropout of %g is out of range",
+                        value);
+    }
+    return TPP_OK;
+}
+
+enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *model, struct tpp_error *err)
+{
+    enum tpp_code code = check_sizes(job, err);
+    if (code == TPP_OK) {
+        code = check_kinds(job, err);
+    }
+    if (code == TPP_OK && tpp_job_is_adapter(job)) {
+        code = check_adapters(job, model, err);
+    }
+    if (code == TPP_OK) {
+        code = check_dropout("job.hidden_dropout", job->hidden_dropout, err);
+    }
+    if (code == TPP_OK) {
+        code = check_dropout("job.attention_dropout", job->attention_dropout, err);
+    }
+    return code;
+}
+
+static const char *name_at(const char *const *names, size_t count, unsigned index)
+{
+    return index < count ? names[index] : NULL;
+}
+
+static bool find_name(const char *const *names, size_t count, const char *text, unsigned *out)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const char *tpp_precision_name(enum tpp_precision precision)
+{
+    return name_at(precision_names, COUNT(precision_names), (unsigned)precision);
+}
+
+const char *tpp_task_name(enum tpp_task task)
+{
+    return name_at(task_names, COUNT(task_names), (unsigned)task);
+}
+
+bool tpp_precision_parse(const char *text, enum tpp_precision *out)
+{
+    unsigned index;
+    if (!find_name(precision_names, COUNT(precision_names), text, &index)) {
+        return false;
+    }
+    *out = (enum tpp_precision)index;
+    return true;
+}
+
+bool tpp_task_parse(const char *text, enum tpp_task *out)
+{
+    unsigned index;
+    if (!find_name(task_names, COUNT(task_names), text, &index)) {
+        return false;
+    }
+    *out = (enum tpp_task)index;
+    return true;
+}
