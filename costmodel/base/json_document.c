@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cJSON keeps children in a linked list. So that access by index does not walk it, `children` holds the children of each
- * container side by side, in document order; cJSON leaves the number fields of a container unused, and they say where:
- * valuedouble is the place of the first child, valueint their number. */
+/* cJSON keeps children in a linked list. So that access by index does not walk it, `children` holds the children of
+ * each container side by side, in document order; cJSON leaves the number fields of a container unused, and they say
+ * where: valuedouble is the place of the first child, valueint their number. */
 struct tpp_json_document {
     struct cJSON *root;
     const struct cJSON **children;

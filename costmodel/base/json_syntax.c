@@ -94,7 +94,8 @@ static enum tpp_code check_number_value(const struct scan *scan, const char *sta
     char copy[TPP_JSON_MAX_NUMBER_LENGTH + 1];
     const size_t length = (size_t)(scan->at - start);
     if (length > TPP_JSON_MAX_NUMBER_LENGTH) {
-        return fail_at(scan, start, TPP_E_RANGE, "write it shorter, with an exponent", "a number of more than 63 characters");
+        return fail_at(scan, start, TPP_E_RANGE, "write it shorter, with an exponent",
+                       "a number of more than 63 characters");
     }
     memcpy(copy, start, length);
     copy[length] = '\0';
@@ -204,7 +205,8 @@ static enum tpp_code scan_string(struct scan *scan)
             continue;
         }
         if ((unsigned char)*scan->at < 0x20) {
-            return fail_at(scan, scan->at, TPP_E_SYNTAX, "write it as an escape such as \\n or \\t, or close the string",
+            return fail_at(scan, scan->at, TPP_E_SYNTAX,
+                           "write it as an escape such as \\n or \\t, or close the string",
                            "a control character in a string");
         }
         const size_t length = tpp_utf8_length(scan->at, (size_t)(scan->end - scan->at));

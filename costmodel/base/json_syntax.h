@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#define TPP_JSON_MAX_DEPTH 128       /* arrays and objects inside each other */
+#define TPP_JSON_MAX_DEPTH 128        /* arrays and objects inside each other */
 #define TPP_JSON_MAX_NUMBER_LENGTH 63 /* cJSON cuts a number after 63 characters */
 
 /* Checks that `text` is one JSON value of valid UTF-8, without empty names, numbers that are not finite, or NUL in a

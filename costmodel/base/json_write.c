@@ -127,7 +127,8 @@ static void print_string(struct tpp_text *out, const char *string)
     while (string < end) {
         const char *run = string;
         size_t length = 0;
-        while (run < end && !needs_escape((unsigned char)*run) && (length = tpp_utf8_length(run, (size_t)(end - run)))) {
+        while (run < end && !needs_escape((unsigned char)*run) &&
+               (length = tpp_utf8_length(run, (size_t)(end - run)))) {
             run += length;
         }
         tpp_text_append_bytes(out, string, (size_t)(run - string));

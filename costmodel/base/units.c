@@ -10,10 +10,10 @@
 /* A decimal number as it was typed: digits[.digits][e[+-]digits], then the rest of the text. */
 struct typed_number {
     const char *start;
-    const char *point;    /* the '.', or the end of the digits when there is none */
+    const char *point; /* the '.', or the end of the digits when there is none */
     const char *mantissa_end;
     const char *rest;
-    int exponent;         /* saturates far outside of what any result can hold */
+    int exponent; /* saturates far outside of what any result can hold */
     bool has_exponent;
 };
 
@@ -204,8 +204,8 @@ enum tpp_code tpp_parse_bandwidth(const char *text, const char *where, double *o
         const char *name;
         double bytes_per_second;
     } units[] = {
-        {"", 1},         {"B/s", 1},         {"kB/s", 1e3},       {"MB/s", 1e6},        {"GB/s", 1e9},
-        {"TB/s", 1e12},  {"Mb/s", 1e6 / 8},  {"Gb/s", 1e9 / 8},   {"Tb/s", 1e12 / 8},
+        {"", 1},        {"B/s", 1},        {"kB/s", 1e3},     {"MB/s", 1e6},      {"GB/s", 1e9},
+        {"TB/s", 1e12}, {"Mb/s", 1e6 / 8}, {"Gb/s", 1e9 / 8}, {"Tb/s", 1e12 / 8},
     };
     static const char hint[] = "give bytes per second as a number, or with B/s, kB/s, MB/s, GB/s, TB/s, or bits with "
                                "Mb/s, Gb/s, Tb/s";

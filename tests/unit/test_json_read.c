@@ -21,9 +21,24 @@ static void valid_texts_are_read(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "{}", "[]", " \t\r\n1 ", "-0", "0.5", "1e5", "1E+5", "-1.25e-3", "\"\"", "true", "false", "null", "[1,2,[3]]",
-        "{\"a\":{\"b\":[{}]}}", "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"", "\"\xc3\xa9\xf0\x9f\x98\x80\"",
-        "\xef\xbb\xbf{}", "{\"a\":1,\"A\":2}",
+        "{}",
+        "[]",
+        " \t\r\n1 ",
+        "-0",
+        "0.5",
+        "1e5",
+        "1E+5",
+        "-1.25e-3",
+        "\"\"",
+        "true",
+        "false",
+        "null",
+        "[1,2,[3]]",
+        "{\"a\":{\"b\":[{}]}}",
+        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"",
+        "\"\xc3\xa9\xf0\x9f\x98\x80\"",
+        "\xef\xbb\xbf{}",
+        "{\"a\":1,\"A\":2}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         tpp_json_document_free(parse(texts[i]));

@@ -38,9 +38,10 @@ static void fractions_of_a_size_are_rounded_to_whole_bytes(void **state)
 {
     (void)state;
     assert_int_equal(bytes("1.5GiB"), UINT64_C(1610612736));
-    assert_int_equal(bytes("0.1KiB"), 102);       /* 102.4 */
-    assert_int_equal(bytes("0.0005kB"), 1);       /* half a byte, upwards */
-    assert_int_equal(bytes("28.21GiB"), UINT64_C(30290256855)); /* 28 * 2^30 = 30064771072, + 0.21 * 2^30 = 225485783.04 */
+    assert_int_equal(bytes("0.1KiB"), 102); /* 102.4 */
+    assert_int_equal(bytes("0.0005kB"), 1); /* half a byte, upwards */
+    assert_int_equal(bytes("28.21GiB"),
+                     UINT64_C(30290256855)); /* 28 * 2^30 = 30064771072, + 0.21 * 2^30 = 225485783.04 */
     assert_int_equal(bytes("80.0"), 80);
 }
 
@@ -61,9 +62,9 @@ static void largest_size_is_exact_and_the_next_is_refused(void **state)
 static void what_is_no_size_is_refused_with_the_text_and_a_hint(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"",      " 1",    "1 ",    "-1",    "+1",  "GB",    "80gb", "80Gb", "80 G B", "1e3",
-                                        "0x10",  "1.",    ".5",    "1..5",  "nan", "inf",   "1,5",  "80GBx", "1  GB",  "1\n",
-                                        "80 GB ", "1.5B", "1.5"};
+    static const char *const wrong[] = {"",       " 1",    "1 ",    "-1",  "+1",     "GB",   "80gb", "80Gb",
+                                        "80 G B", "1e3",   "0x10",  "1.",  ".5",     "1..5", "nan",  "inf",
+                                        "1,5",    "80GBx", "1  GB", "1\n", "80 GB ", "1.5B", "1.5"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct tpp_error err = {0};
         uint64_t value = 99;
@@ -105,7 +106,8 @@ static void bandwidths_are_bytes_or_bits_a_second(void **state)
 static void what_is_no_bandwidth_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "fast", "-1", "400Gbps", "400 GB", "1 ", "GB/s", "1 GB/s/s", "0x1p3", "inf"};
+    static const char *const wrong[] = {"",   "fast", "-1",       "400Gbps", "400 GB",
+                                        "1 ", "GB/s", "1 GB/s/s", "0x1p3",   "inf"};
     struct tpp_error err;
     double value = 99;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -147,7 +149,8 @@ static void counts_are_exact_whole_numbers(void **state)
 static void what_is_no_whole_number_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "-5", "+5", "1.5", "1e-1", "1.25e1", "5T", "5e8k", "five", "5 ", "1e", "0x5", "1_000"};
+    static const char *const wrong[] = {"",     "-5",   "+5", "1.5", "1e-1", "1.25e1", "5T",
+                                        "5e8k", "five", "5 ", "1e",  "0x5",  "1_000"};
     static const char *const too_large[] = {"18446744073709551616", "1e20", "18446744073709551615k", "1e999999999999"};
     struct tpp_error err;
     uint64_t value = 99;
