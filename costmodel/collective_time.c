@@ -1,0 +1,121 @@
+#include "costmodel/collective_time.h"
+
+#include <math.h>
+
+/* Hop latencies of NCCL's tree and NVLS paths and the all-to-all cost per peer node, cost-model 6.1 (NCCL's own tuning
+ * constants, its source [S12]). */
+static const double tree_hop_seconds = 1.2e-6;
+static const double nvls_seconds = 6e-6;
+static const double all_to_all_node_seconds = 6e-6;
+static const double send_recv_latency_seconds = 25e-6;
+static const double tree_network_fraction = 0.9;
+static const double send_recv_bus_fraction = 0.8;
+
+struct tpp_group tpp_group_place_by_hand(uint32_t size, uint32_t ranks_per_node)
+{
+    struct tpp_group group = {.size = size, .stride = 1, .ranks_per_node = ranks_per_node};
+    if (group.ranks_per_node < 1)
+        group.ranks_per_node = 1;
+    if (group.ranks_per_node > size)
+        group.ranks_per_node = size;
+    group.num_nodes = (size + group.ranks_per_node - 1) / group.ranks_per_node;
+    group.node_span = group.num_nodes;
+    return group;
+}
+
+struct tpp_group tpp_group_place(uint32_t size, uint32_t stride, uint32_t gpus_per_node)
+{
+    struct tpp_group group = tpp_group_place_by_hand(size, stride >= gpus_per_node ? 1 : gpus_per_node / stride);
+    group.stride = stride;
+    group.node_span = (uint32_t)(((uint64_t)(size - 1) * stride) / gpus_per_node) + 1;
+    return group;
+}
+
+struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring_efficiency,
+                                double send_recv_efficiency)
+{
+    struct tpp_links links = {
+        .nic_bytes_per_second = tpp_hardware_nic_bytes_per_second_per_gpu(hardware),
+        .ring_efficiency_fraction =
+            ring_efficiency > 0 ? ring_efficiency : hardware->network.ring_efficiency_fraction,
+        .send_recv_efficiency_fraction =
+            send_recv_efficiency > 0 ? send_recv_efficiency : hardware->network.send_recv_efficiency_fraction,
+        .half_rate_bytes = hardware->node.half_rate_bytes,
+        .base_latency_seconds = hardware->node.base_latency_seconds,
+        .hop_latency_seconds = hardware->node.hop_latency_seconds,
+        .network_latency_seconds = hardware->network.hop_latency_seconds,
+        .oversubscription = hardware->network.oversubscription,
+        .nodes_per_leaf = hardware->network.nodes_per_leaf,
+    };
+    for (int i = 0; i < TPP_COLLECTIVE_COUNT; i++)
+        links.bus_bytes_per_second[i] = hardware->node.bus_bytes_per_second[i];
+    return links;
+}
+
+/* NIC rate of one GPU towards other nodes; halved and so on when the group leaves its leaf switch. */
+static double nic_rate(const struct tpp_links *links, const struct tpp_group *group, double efficiency)
+{
+    const int leaves_leaf = links->nodes_per_leaf > 0 && group->node_span > links->nodes_per_leaf;
+    return links->nic_bytes_per_second * efficiency / (leaves_leaf ? links->oversubscription : 1.0);
+}
+
+/* 1 for long messages, 2 at half_rate_bytes and below. */
+static double ramp(const struct tpp_links *links, double bytes)
+{
+    return 1 + fmin(1, links->half_rate_bytes / bytes);
+}
+
+static double all_to_all_seconds(const struct tpp_links *links, const struct tpp_group *group, double bytes)
+{
+    const double n = group->size, local = group->ranks_per_node;
+    const double bus = links->bus_bytes_per_second[TPP_ALL_TO_ALL];
+    if (group->num_nodes == 1)
+        return links->base_latency_seconds + bytes * (n - 1) / n / bus * ramp(links, bytes);
+    const double outside = bytes * (n - local) / n / nic_rate(links, group, links->ring_efficiency_fraction);
+    const double inside = bytes * (local - 1) / n / bus;
+    return links->base_latency_seconds + (group->num_nodes - 1) * all_to_all_node_seconds +
+           fmax(outside, inside) * ramp(links, bytes);
+}
+
+/* Ring, and for all-reduce the better of ring and tree/NVLS (alt):
+ *
+ *     ring = base + (steps - xsteps) hop + xsteps net + passes (n-1)/n S/B ramp */
+static double ring_or_tree_seconds(const struct tpp_links *links, enum tpp_collective kind,
+                                   const struct tpp_group *group, double bytes)
+{
+    const int passes = kind == TPP_ALL_REDUCE ? 2 : 1;
+    const double n = group->size, local = group->ranks_per_node, nodes = group->num_nodes;
+    const double bus = links->bus_bytes_per_second[kind];
+    const double rate =
+        nodes == 1 ? bus : fmin(bus, local * nic_rate(links, group, links->ring_efficiency_fraction));
+    const double steps = (n - 1) * passes, network_steps = (nodes - 1) * passes;
+    const double transfer = passes * (n - 1) / n * bytes / rate * ramp(links, bytes);
+    const double ring = links->base_latency_seconds + (steps - network_steps) * links->hop_latency_seconds +
+                        network_steps * links->network_latency_seconds + transfer;
+    if (kind != TPP_ALL_REDUCE)
+        return ring;
+    const double tree_latency =
+        nodes > 1 ? 2 * ((local - 1) * tree_hop_seconds + log2(nodes) * links->network_latency_seconds) : nvls_seconds;
+    const double tree =
+        links->base_latency_seconds + tree_latency + transfer / (nodes > 1 ? tree_network_fraction : 1.0);
+    return fmin(ring, tree);
+}
+
+double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double bytes)
+{
+    const double rate = crosses_nodes ? links->nic_bytes_per_second * links->send_recv_efficiency_fraction
+                                      : send_recv_bus_fraction * links->bus_bytes_per_second[TPP_ALL_GATHER];
+    return send_recv_latency_seconds + bytes / rate;
+}
+
+double tpp_collective_seconds(const struct tpp_links *links, enum tpp_collective kind, const struct tpp_group *group,
+                              double bytes)
+{
+    if (group->size <= 1 || bytes <= 0)
+        return 0;
+    if (kind == TPP_ALL_TO_ALL)
+        return all_to_all_seconds(links, group, bytes);
+    if (kind == TPP_SEND_RECV)
+        return tpp_send_recv_seconds(links, group->num_nodes > 1, bytes);
+    return ring_or_tree_seconds(links, kind, group, bytes);
+}

@@ -1,0 +1,44 @@
+/* collective_time.h - who is in a communication group, and how long one collective of it takes (cost-model section 6). */
+#ifndef TPP_COSTMODEL_COLLECTIVE_TIME_H
+#define TPP_COSTMODEL_COLLECTIVE_TIME_H
+
+#include "hwprofiles/hardware.h"
+
+#include <stdint.h>
+
+struct tpp_group {
+    uint32_t size;           /* ranks */
+    uint32_t ranks_per_node; /* of this group in one node */
+    uint32_t num_nodes;      /* ceil(size / ranks_per_node) */
+    uint32_t stride;         /* distance of neighbours in rank order */
+    uint32_t node_span;      /* nodes between its first and its last rank, both counted */
+};
+
+/* Group of `size` ranks `stride` apart on nodes of `gpus_per_node`, cost-model 6.2 [exact]: E17. */
+struct tpp_group tpp_group_place(uint32_t size, uint32_t stride, uint32_t gpus_per_node);
+/* The same with the ranks in one node given instead of derived (`--placement`). */
+struct tpp_group tpp_group_place_by_hand(uint32_t size, uint32_t ranks_per_node);
+
+/* Rates a collective sees; made once for a job, so that a stack's own efficiencies (15.1, 15.6) enter in one place. */
+struct tpp_links {
+    double bus_bytes_per_second[TPP_COLLECTIVE_COUNT]; /* inside a node */
+    double nic_bytes_per_second;           /* per GPU, nominal */
+    double ring_efficiency_fraction, send_recv_efficiency_fraction;
+    double half_rate_bytes;
+    double base_latency_seconds, hop_latency_seconds, network_latency_seconds;
+    double oversubscription;
+    uint32_t nodes_per_leaf;
+};
+
+/* `ring_efficiency`, `send_recv_efficiency`: 0 = the profile's. */
+struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring_efficiency,
+                                double send_recv_efficiency);
+
+/* Seconds of one collective, cost-model 6.1 [fit]: E9. `bytes` is the full tensor: all-gather output, reduce-scatter
+ * input, all-reduce buffer, all-to-all send buffer of one rank, send-recv message. A group of one rank costs nothing. */
+double tpp_collective_seconds(const struct tpp_links *links, enum tpp_collective kind, const struct tpp_group *group,
+                              double bytes);
+/* One message to the next rank of a group. */
+double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double bytes);
+
+#endif

@@ -1,0 +1,123 @@
+#include "costmodel/data_parallel.h"
+
+#include "costmodel/kernel_time.h"
+
+#include <math.h>
+
+/* Share of a pass that a reduction or gather can hide behind (9.1). */
+static const double hiding_fraction = 0.9;
+/* Host Adam: bytes moved a parameter (states and master weight read and written, gradient read) and the share of the
+ * host's memory bandwidth one GPU's process gets; assumed, nobody published it for these nodes. */
+static const double host_adam_bytes = 28, host_adam_bytes_per_second = 20e9;
+/* Traffic of the optimizer a parameter (5.4): fused Adam with the norm; PyTorch foreach over fp32 shards. */
+static const double fused_adam_bytes = 34, foreach_adam_bytes = 44;
+static const double foreach_tensor_seconds = 5e-6;
+/* Megatron's default bucket (launch-formats 1.4): elements, and elements a data-parallel rank. */
+static const double megatron_bucket = 40e6, megatron_bucket_per_rank = 1e6;
+static const double deepspeed_bucket = 5e8;
+
+struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
+                                      uint32_t gpus_per_node)
+{
+    const uint32_t stride = strategy->tensor_parallel;
+    const uint32_t ranks = strategy->data_parallel * strategy->context_parallel;
+    const uint32_t shard = strategy->shard_group > 0 && strategy->shard_group < ranks ? strategy->shard_group : ranks;
+    const bool is_sharded = strategy->zero_stage > 0 || tpp_engine_is_fsdp(stack->engine) ||
+                            (stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && stack->reduce_bytes == 4);
+    return (struct tpp_replicas){
+        .all = tpp_group_place(ranks, stride, gpus_per_node),
+        .shard = tpp_group_place(shard, stride, gpus_per_node),
+        .replicate = tpp_group_place(ranks / shard, stride * shard, gpus_per_node),
+        .shard_ranks = is_sharded ? shard : 1,
+    };
+}
+
+/* Exposed part of a transfer cut in `num_buckets` that overlaps `compute_seconds`, with the slow-down (9.1, 9.3). */
+static double overlapped(double transfer_seconds, double num_buckets, double compute_seconds, double slowdown)
+{
+    const double exposed = fmax(transfer_seconds / num_buckets, transfer_seconds - hiding_fraction * compute_seconds);
+    return exposed + slowdown * (transfer_seconds - exposed);
+}
+
+static double num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
+                          uint64_t given)
+{
+    double bucket = (double)given;
+    if (given == 0)
+        bucket = stack->engine == TPP_ENGINE_MEGATRON
+                     ? fmax(megatron_bucket, megatron_bucket_per_rank * replicas->all.size)
+                 : stack->engine == TPP_ENGINE_DDP ? 25e6 / stack->gradient_bytes
+                                                   : deepspeed_bucket;
+    return fmax(1, ceil(parameters / bucket));
+}
+
+double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const struct tpp_links *links,
+                                    const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                    const struct tpp_replicas *replicas, const struct tpp_gradient_step *step)
+{
+    if (replicas->all.size <= 1 || strategy->zero_stage >= 3 || tpp_engine_is_fsdp(stack->engine))
+        return 0;
+    const double P = step->parameters, gradient_bytes = stack->reduce_bytes * P, slow = hardware->overlap_slowdown_fraction;
+    const bool is_deepspeed = stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+    const bool sharded = replicas->shard_ranks > 1, has_groups = replicas->replicate.size > 1;
+    const bool scatter = sharded && !has_groups && !(is_deepspeed && strategy->zero_stage < 2);
+    const bool may_overlap = !stack->launch_blocking && stack->engine != TPP_ENGINE_DEEPSPEED_PIPELINE;
+    const double nb = num_buckets(stack, replicas, P, strategy->reduce_bucket_size);
+    const double na = num_buckets(stack, replicas, P, strategy->allgather_bucket_size);
+    const double reduce = nb * tpp_collective_seconds(links, scatter ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE,
+                                                      &replicas->all, gradient_bytes / nb);
+    const double gather =
+        sharded ? na * tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, stack->weight_bytes * P / na) : 0;
+    /* ZeRO-2 keeps gradients sharded: every micro-step reduces, behind its own backward. */
+    const double steps = is_deepspeed && strategy->zero_stage == 2 ? (double)strategy->num_micro_batches : 1;
+    double exposed = steps * reduce + gather;
+    if (may_overlap && strategy->overlap_grad_reduce)
+        exposed = steps * overlapped(reduce, nb, step->last_backward_seconds, slow) + gather;
+    if (may_overlap && strategy->overlap_param_gather && sharded)
+        exposed += overlapped(gather, na, step->first_forward_seconds, slow) - gather;
+    return exposed;
+}
+
+double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack,
+                             const struct tpp_strategy *strategy, double shard_ranks, double parameters,
+                             double num_tensors)
+{
+    const double rate = tpp_memory_rate_bytes_per_second(gpu), shard = parameters / shard_ranks;
+    const bool offloaded = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
+    if (tpp_engine_is_fsdp(stack->engine) || stack->engine == TPP_ENGINE_DDP) {
+        const double bytes = foreach_adam_bytes * (stack->shard_weight_bytes + stack->optimizer_bytes) / 12.0;
+        return fmax(shard * bytes / rate, foreach_tensor_seconds * num_tensors);
+    }
+    const double update = offloaded ? 0 : shard * fused_adam_bytes / rate;
+    return update + parameters * 2 * stack->gradient_bytes / rate;
+}
+
+double tpp_offload_seconds(const struct tpp_hardware *hardware, double shard_parameters, double weight_bytes)
+{
+    const double link = hardware->node.host_link_bytes_per_second;
+    return shard_parameters * (4 / link + host_adam_bytes / host_adam_bytes_per_second + weight_bytes / link);
+}
+
+struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardware, const struct tpp_links *links,
+                                                const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                                const struct tpp_replicas *replicas, double gathered_bytes,
+                                                double reduced_parameters, double forward_seconds,
+                                                double backward_seconds)
+{
+    const double slow = hardware->overlap_slowdown_fraction;
+    const double gather = tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, gathered_bytes);
+    const double reduce = tpp_collective_seconds(links, TPP_REDUCE_SCATTER, &replicas->shard,
+                                                 stack->reduce_bytes * reduced_parameters) +
+                          tpp_collective_seconds(links, TPP_ALL_REDUCE, &replicas->replicate,
+                                                 stack->reduce_bytes * reduced_parameters / replicas->shard.size);
+    /* 4 B a gathered parameter: copy-out of the flat buffer. */
+    const double copy = 2 * gathered_bytes / tpp_memory_rate_bytes_per_second(&hardware->gpu);
+    const double again = strategy->reshard_after_forward ? gather : 0, backward_comm = again + reduce;
+    struct tpp_sharded_layer layer = {.gather_seconds = gather, .reduce_seconds = reduce};
+    const double forward = fmax(forward_seconds * (1 + slow * fmin(1, gather / forward_seconds)), gather) + copy;
+    const double backward =
+        fmax(backward_seconds * (1 + slow * fmin(1, backward_comm / backward_seconds)), backward_comm) + 2 * copy;
+    layer.forward_extra_seconds = forward - forward_seconds;
+    layer.backward_extra_seconds = backward - backward_seconds;
+    return layer;
+}

@@ -1,0 +1,55 @@
+/* data_parallel.h - gradients, parameters and the optimizer once a step: who they are reduced over, how much of it hides
+ * behind compute (cost-model 5.4, 7 "DP", 9.1, 15.6, 15.7), and the per-layer traffic of ZeRO-3/FSDP (9.2). */
+#ifndef TPP_COSTMODEL_DATA_PARALLEL_H
+#define TPP_COSTMODEL_DATA_PARALLEL_H
+
+#include "costmodel/collective_time.h"
+#include "costmodel/job.h"
+#include "costmodel/stack.h"
+#include "costmodel/strategy.h"
+#include "hwprofiles/hardware.h"
+
+#include <stdbool.h>
+
+struct tpp_replicas {
+    struct tpp_group all;      /* dp * c ranks that hold the same parameters */
+    struct tpp_group shard;    /* ranks the states are sharded over; == all without a smaller group */
+    struct tpp_group replicate; /* ranks that hold the same shard (HSDP, zero groups); size 1 without */
+    double shard_ranks;        /* D of the optimizer states: 1 when nothing is sharded */
+};
+
+/* Groups by rank order tp-cp-dp-pp (6.2). */
+struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
+                                      uint32_t gpus_per_node);
+
+struct tpp_gradient_step {
+    double parameters;         /* trainable, on one rank of the stage */
+    double last_backward_seconds, first_forward_seconds; /* one micro-batch of the whole stage */
+    double backward_seconds;   /* one micro-batch, backward: what ZeRO-2 hides each micro-step's reduction behind */
+};
+
+/* Exposed seconds of gradient reduction and parameter gather of one step, slow-down included (9.1, 15.7). 0 for FSDP and
+ * ZeRO-3, whose traffic is in the layers. */
+double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const struct tpp_links *links,
+                                    const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                    const struct tpp_replicas *replicas, const struct tpp_gradient_step *step);
+
+/* T_opt of 5.4: `parameters` trainable ones on a rank before sharding, in `num_tensors` tensors. */
+double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack,
+                             const struct tpp_strategy *strategy, double shard_ranks, double parameters,
+                             double num_tensors);
+/* Optimizer states on the host: gradients down, host Adam, weights up; one rank's share. */
+double tpp_offload_seconds(const struct tpp_hardware *hardware, double shard_parameters, double weight_bytes);
+
+/* ZeRO-3/FSDP (9.2): one layer of `parameters` with compute times of one micro-batch. */
+struct tpp_sharded_layer {
+    double forward_extra_seconds, backward_extra_seconds; /* above compute: waits, slow-down, copies */
+    double gather_seconds, reduce_seconds;                /* one all-gather, one reduce-scatter */
+};
+struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardware, const struct tpp_links *links,
+                                                const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                                const struct tpp_replicas *replicas, double gathered_bytes,
+                                                double reduced_parameters, double forward_seconds,
+                                                double backward_seconds);
+
+#endif

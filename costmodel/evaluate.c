@@ -1,0 +1,223 @@
+#include "costmodel/evaluator.h"
+
+#include "costmodel/flops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rate of the NVLink collectives of tensor parallelism outside Megatron, relative to it [fit], 15.4. */
+static const double other_stack_bus_fraction = 0.5;
+
+/* What this release cannot cost; counts and shapes of these models are known all the same. */
+static enum tpp_code check_supported(const struct tpp_model *model, struct tpp_error *err)
+{
+    if (model->num_experts > 0)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "model.num_experts", "choose a dense model",
+                        "%s is a mixture of experts, whose costs are not modelled yet", model->name);
+    if (model->kv_lora_rank > 0)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "model.kv_lora_rank", "choose a model with plain or grouped attention",
+                        "%s uses multi-head latent attention, whose costs are not modelled yet", model->name);
+    return TPP_OK;
+}
+
+enum tpp_code tpp_evaluator_new(const struct tpp_model *model, const struct tpp_hardware *hardware,
+                                const struct tpp_job *job, const struct tpp_stack *stack, struct tpp_evaluator **out,
+                                struct tpp_error *err)
+{
+    *out = NULL;
+    enum tpp_code code = tpp_model_check(model, err);
+    if (code == TPP_OK)
+        code = check_supported(model, err);
+    if (code == TPP_OK)
+        code = tpp_job_check(job, model, err);
+    if (code == TPP_OK)
+        code = tpp_stack_check(stack, &hardware->gpu, job, err);
+    if (code != TPP_OK)
+        return code;
+    struct tpp_evaluator *evaluator = calloc(1, sizeof(*evaluator));
+    if (!evaluator)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    evaluator->model = model;
+    evaluator->hardware = hardware;
+    evaluator->job = job;
+    evaluator->stack = stack;
+    evaluator->links =
+        tpp_links_make(hardware, stack->nic_ring_efficiency_fraction, stack->nic_send_recv_efficiency_fraction);
+    evaluator->tensor_links = evaluator->links;
+    for (int i = 0; stack->tensor_parallel_other && i < TPP_COLLECTIVE_COUNT; i++)
+        evaluator->tensor_links.bus_bytes_per_second[i] *= other_stack_bus_fraction;
+    evaluator->model_flops = tpp_flops_model(model, job, false);
+    evaluator->model_flops_causal = tpp_flops_model(model, job, true);
+    *out = evaluator;
+    return TPP_OK;
+}
+
+void tpp_evaluator_free(struct tpp_evaluator *evaluator)
+{
+    if (!evaluator)
+        return;
+    for (uint32_t i = 0; i < evaluator->num_slots; i++)
+        free(evaluator->slots[i]);
+    free(evaluator->slots);
+    free(evaluator);
+}
+
+/* Gradient of a tied embedding: the first and the last stage sum theirs once a step (2.1). */
+static double tied_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                           const struct tpp_assembly *assembly)
+{
+    if (!evaluator->model->tied_embeddings || strategy->pipeline_parallel <= 1 || tpp_job_is_adapter(evaluator->job))
+        return 0;
+    const uint32_t stride = strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel *
+                            (strategy->pipeline_parallel - 1);
+    const struct tpp_group pair = tpp_group_place(2, stride, evaluator->hardware->node.num_gpus);
+    return tpp_collective_seconds(&evaluator->links, TPP_ALL_REDUCE, &pair,
+                                  evaluator->stack->reduce_bytes * assembly->head->parameters);
+}
+
+struct slowest {
+    struct tpp_stage stage;       /* slowest one */
+    double sum_seconds;           /* of all stages */
+    double max_trainable, max_tensors;
+    double first_forward, first_backward;
+    double trainable_first;
+};
+
+static void walk_stages(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                        const struct tpp_assembly *assembly, struct slowest *slowest, struct tpp_memory *worst)
+{
+    memset(slowest, 0, sizeof(*slowest));
+    for (uint32_t index = 0; index < strategy->pipeline_parallel; index++) {
+        struct tpp_stage stage;
+        struct tpp_memory memory;
+        tpp_stage_time(evaluator, strategy, assembly, index, &stage);
+        tpp_stage_memory(evaluator, strategy, assembly, &stage, index, &memory);
+        if (index == 0 || stage.seconds > slowest->stage.seconds)
+            slowest->stage = stage;
+        if (index == 0 || memory.device_total_bytes > worst->device_total_bytes)
+            *worst = memory;
+        if (index == 0) {
+            slowest->first_forward = stage.forward_seconds;
+            slowest->first_backward = stage.backward_seconds + stage.recompute_seconds;
+            slowest->trainable_first = stage.trainable_parameters;
+        }
+        slowest->sum_seconds += stage.seconds;
+        slowest->max_trainable = fmax(slowest->max_trainable, stage.trainable_parameters);
+        slowest->max_tensors = fmax(slowest->max_tensors, stage.num_parameter_tensors);
+    }
+}
+
+/* Everything once a step beside the pipeline: gradients, optimizer, offload, fixed (9.1, 5.4). */
+static void once_a_step(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                        const struct tpp_assembly *assembly, const struct slowest *slowest, double *terms)
+{
+    const struct tpp_stack *stack = evaluator->stack;
+    const struct tpp_gradient_step gradient = {
+        .parameters = slowest->trainable_first,
+        .last_backward_seconds = slowest->first_backward,
+        .first_forward_seconds = slowest->first_forward,
+    };
+    const double shard_ranks = assembly->replicas.shard_ranks;
+    terms[TPP_TIME_GRADIENT_COMM] +=
+        tpp_gradient_exposed_seconds(evaluator->hardware, &evaluator->links, stack, strategy, &assembly->replicas,
+                                     &gradient) +
+        tied_seconds(evaluator, strategy, assembly);
+    terms[TPP_TIME_OPTIMIZER] += tpp_optimizer_seconds(&evaluator->hardware->gpu, stack, strategy, shard_ranks,
+                                                       slowest->max_trainable, slowest->max_tensors);
+    if (strategy->offload == TPP_OFFLOAD_OPTIMIZER)
+        terms[TPP_TIME_OFFLOAD] +=
+            tpp_offload_seconds(evaluator->hardware, slowest->max_trainable / shard_ranks, stack->weight_bytes);
+    terms[TPP_TIME_FIXED] += stack->fixed_seconds;
+}
+
+static void derived_figures(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                            const struct slowest *slowest, struct tpp_cost *cost)
+{
+    static const enum tpp_time_term communication[] = {TPP_TIME_TENSOR_COMM, TPP_TIME_CONTEXT_COMM,
+                                                       TPP_TIME_EXPERT_COMM, TPP_TIME_SHARD_COMM,
+                                                       TPP_TIME_PIPELINE_COMM, TPP_TIME_GRADIENT_COMM};
+    const struct tpp_job *job = evaluator->job;
+    double exposed = 0;
+    for (size_t i = 0; i < sizeof(communication) / sizeof(communication[0]); i++)
+        exposed += cost->time_terms[communication[i]];
+    cost->exposed_communication_fraction = exposed / cost->step_seconds;
+    const double gpu_seconds = cost->step_seconds * job->num_gpus;
+    cost->tokens_per_second_per_gpu = (double)job->global_batch_size * (double)job->sequence_length / gpu_seconds;
+    cost->model_flops = evaluator->model_flops;
+    cost->model_flops_causal = evaluator->model_flops_causal;
+    cost->hardware_flops = tpp_flops_hardware(evaluator->model, job, strategy->recompute,
+                                              slowest->stage.recomputed_layers / slowest->stage.num_layers,
+                                              evaluator->stack->attention >= TPP_FLASH_KERNEL_COUNT);
+    cost->model_flops_per_second_per_gpu = cost->model_flops / gpu_seconds;
+    cost->model_flops_utilization =
+        cost->model_flops_per_second_per_gpu / evaluator->hardware->gpu.bf16_flops_per_second;
+    cost->imbalance_seconds = strategy->pipeline_parallel * slowest->stage.seconds - slowest->sum_seconds;
+}
+
+/* Half-width of the 90 % interval relative to the estimate: what published runs of stacks like this one missed by. */
+static double interval_fraction(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy)
+{
+    (void)strategy;
+    (void)evaluator;
+    return 0.15;
+}
+
+enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                 struct tpp_cost *cost, struct tpp_error *err)
+{
+    struct tpp_assembly assembly;
+    struct slowest slowest;
+    enum tpp_code code =
+        tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
+    if (code == TPP_OK)
+        code = tpp_assemble(evaluator, strategy, &assembly, err);
+    if (code != TPP_OK)
+        return code;
+    memset(cost, 0, sizeof(*cost));
+    walk_stages(evaluator, strategy, &assembly, &slowest, &cost->memory);
+    tpp_walk_verdict(&cost->memory);
+    const struct tpp_pipeline_times times = {slowest.stage.seconds, slowest.sum_seconds - slowest.stage.seconds,
+                                             assembly.send_seconds};
+    const struct tpp_pipeline pipeline = tpp_pipeline_step(strategy, &times);
+    tpp_stage_terms(&assembly, &slowest.stage, (double)strategy->num_micro_batches, cost->time_terms);
+    cost->time_terms[TPP_TIME_BUBBLE] += pipeline.bubble_seconds;
+    cost->time_terms[TPP_TIME_PIPELINE_COMM] += pipeline.edge_seconds;
+    once_a_step(evaluator, strategy, &assembly, &slowest, cost->time_terms);
+    for (int term = 0; term < TPP_TIME_TERM_COUNT; term++)
+        cost->step_seconds += cost->time_terms[term];
+    const double half_width = interval_fraction(evaluator, strategy);
+    cost->step_seconds_low = cost->step_seconds * (1 - half_width);
+    cost->step_seconds_high = cost->step_seconds * (1 + half_width);
+    cost->bubble_fraction = pipeline.bubble_fraction;
+    cost->host_bound_fraction = assembly.decoder->host_bound_fraction;
+    derived_figures(evaluator, strategy, &slowest, cost);
+    return TPP_OK;
+}
+
+enum tpp_code tpp_evaluator_stages(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                   struct tpp_stage_cost *stages, struct tpp_error *err)
+{
+    struct tpp_assembly assembly;
+    enum tpp_code code =
+        tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
+    if (code == TPP_OK)
+        code = tpp_assemble(evaluator, strategy, &assembly, err);
+    if (code != TPP_OK)
+        return code;
+    for (uint32_t index = 0; index < strategy->pipeline_parallel; index++) {
+        struct tpp_stage stage;
+        tpp_stage_time(evaluator, strategy, &assembly, index, &stage);
+        stages[index] = (struct tpp_stage_cost){
+            .num_layers = (uint32_t)stage.num_layers,
+            .forward_seconds = stage.forward_seconds,
+            .backward_seconds = stage.backward_seconds,
+            .recompute_seconds = stage.recompute_seconds,
+            .in_flight_micro_batches = tpp_in_flight_micro_batches(strategy, index),
+            .parameters = (uint64_t)stage.parameters,
+        };
+        tpp_stage_memory(evaluator, strategy, &assembly, &stage, index, &stages[index].memory);
+        tpp_walk_verdict(&stages[index].memory);
+    }
+    return TPP_OK;
+}

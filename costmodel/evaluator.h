@@ -1,0 +1,73 @@
+/* evaluator.h - private to the evaluator: its state, the memo of measured layers, and the stages of one strategy. */
+#ifndef TPP_COSTMODEL_EVALUATOR_H
+#define TPP_COSTMODEL_EVALUATOR_H
+
+#include "costmodel/data_parallel.h"
+#include "costmodel/evaluate.h"
+#include "costmodel/layer.h"
+#include "costmodel/memory_walk.h"
+#include "costmodel/pipeline.h"
+
+struct tpp_layer_key { /* compared field by field; no padding matters */
+    struct tpp_layer_axes axes;
+    bool tensor_comm_overlap;
+    uint32_t placed_tensor_ranks, placed_context_ranks;
+};
+
+struct tpp_memo_entry {
+    struct tpp_layer_key key;
+    struct tpp_layer layer;
+};
+
+struct tpp_evaluator {
+    const struct tpp_model *model;
+    const struct tpp_hardware *hardware;
+    const struct tpp_job *job;
+    const struct tpp_stack *stack;
+    struct tpp_links links;          /* of every group */
+    struct tpp_links tensor_links;   /* of tensor-parallel groups (15.4) */
+    double model_flops, model_flops_causal; /* of one step */
+    struct tpp_program program;      /* scratch for a memo miss */
+    struct tpp_memo_entry **slots;   /* open addressing; a power of two of them */
+    uint32_t num_slots, num_entries;
+};
+
+/* Layer of `kind` for the strategy, from the memo; NULL when out of memory. Valid as long as the evaluator. */
+const struct tpp_layer *tpp_evaluator_layer(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                            enum tpp_layer_kind kind);
+
+/* The parts of one strategy that all stages share. */
+struct tpp_assembly {
+    const struct tpp_layer *decoder, *embedding, *head;
+    struct tpp_replicas replicas;
+    bool is_sharded;                 /* ZeRO-3/FSDP: parameters are gathered layer by layer */
+    struct tpp_sharded_layer sharded; /* extra of one decoder layer */
+    double root_seconds;             /* root unit's gather, one exposed gather and reduce, each micro-batch (9.2) */
+    double send_seconds;             /* one transfer between stages; 0 with one stage */
+    double send_device_fraction;     /* share of it that occupies the device */
+    double core_seconds;             /* forward of one attention core: selective recomputation of unfused attention */
+};
+
+enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                           struct tpp_assembly *assembly, struct tpp_error *err);
+
+struct tpp_stage {
+    double num_layers, recomputed_layers;
+    bool is_first, is_last;
+    double forward_seconds, backward_seconds, recompute_seconds; /* of one micro-batch, communication included */
+    double send_seconds;             /* device time of its transfers */
+    double seconds;                  /* sum of the four */
+    double parameters, trainable_parameters, num_parameter_tensors;
+};
+
+void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                    const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage *stage);
+/* Adds what `seconds` of the stage consist of, `micro_batches` times, to the leaves of the time tree. */
+void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage *stage, double micro_batches,
+                     double terms[TPP_TIME_TERM_COUNT]);
+/* Memory of one rank of the stage, without the verdict. */
+void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                      const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index,
+                      struct tpp_memory *memory);
+
+#endif

@@ -1,0 +1,134 @@
+/* The memo of measured layers: built and measured once for each set of layer axes. */
+#include "costmodel/evaluator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                     enum tpp_layer_kind kind)
+{
+    struct tpp_layer_key key;
+    memset(&key, 0, sizeof(key));
+    key.axes.kind = kind;
+    key.axes.tensor_parallel = strategy->tensor_parallel;
+    key.axes.context_parallel = strategy->context_parallel;
+    key.axes.context_kind = strategy->context_parallel > 1 ? strategy->context_kind : TPP_CONTEXT_RING;
+    key.axes.ulysses_parallel = key.axes.context_kind == TPP_CONTEXT_HYBRID ? strategy->ulysses_parallel : 0;
+    key.axes.micro_batch_size = strategy->micro_batch_size;
+    key.axes.sequence_parallel = strategy->sequence_parallel && strategy->tensor_parallel > 1;
+    /* With tied embeddings the last of several stages holds its own copy (2.1). */
+    key.axes.untied_copy =
+        kind == TPP_LAYER_HEAD && (!evaluator->model->tied_embeddings || strategy->pipeline_parallel > 1);
+    key.tensor_comm_overlap = strategy->tp_comm_overlap;
+    key.placed_tensor_ranks = strategy->placed_tensor_ranks_per_node;
+    key.placed_context_ranks = strategy->placed_context_ranks_per_node;
+    return key;
+}
+
+static uint64_t hash_key(const struct tpp_layer_key *key)
+{
+    const uint64_t parts[] = {key->axes.kind,
+                              key->axes.tensor_parallel,
+                              key->axes.context_parallel,
+                              key->axes.ulysses_parallel,
+                              key->axes.micro_batch_size,
+                              (uint64_t)key->axes.context_kind << 3 | (uint64_t)key->axes.sequence_parallel << 2 |
+                                  (uint64_t)key->axes.untied_copy << 1 | (uint64_t)key->tensor_comm_overlap,
+                              key->placed_tensor_ranks,
+                              key->placed_context_ranks};
+    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        hash = (hash ^ parts[i]) * UINT64_C(0xbf58476d1ce4e5b9);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static bool same_key(const struct tpp_layer_key *a, const struct tpp_layer_key *b)
+{
+    return a->axes.kind == b->axes.kind && a->axes.tensor_parallel == b->axes.tensor_parallel &&
+           a->axes.context_parallel == b->axes.context_parallel &&
+           a->axes.ulysses_parallel == b->axes.ulysses_parallel &&
+           a->axes.micro_batch_size == b->axes.micro_batch_size && a->axes.context_kind == b->axes.context_kind &&
+           a->axes.sequence_parallel == b->axes.sequence_parallel && a->axes.untied_copy == b->axes.untied_copy &&
+           a->tensor_comm_overlap == b->tensor_comm_overlap && a->placed_tensor_ranks == b->placed_tensor_ranks &&
+           a->placed_context_ranks == b->placed_context_ranks;
+}
+
+static struct tpp_memo_entry **find_slot(struct tpp_memo_entry **slots, uint32_t num_slots,
+                                         const struct tpp_layer_key *key)
+{
+    uint32_t i = (uint32_t)hash_key(key) & (num_slots - 1);
+    while (slots[i] && !same_key(&slots[i]->key, key))
+        i = (i + 1) & (num_slots - 1);
+    return &slots[i];
+}
+
+static bool grow(struct tpp_evaluator *evaluator)
+{
+    const uint32_t num_slots = evaluator->num_slots ? evaluator->num_slots * 2 : 256;
+    struct tpp_memo_entry **slots = calloc(num_slots, sizeof(*slots));
+    if (!slots)
+        return false;
+    for (uint32_t i = 0; i < evaluator->num_slots; i++)
+        if (evaluator->slots[i])
+            *find_slot(slots, num_slots, &evaluator->slots[i]->key) = evaluator->slots[i];
+    free(evaluator->slots);
+    evaluator->slots = slots;
+    evaluator->num_slots = num_slots;
+    return true;
+}
+
+static struct tpp_group context_group(const struct tpp_evaluator *evaluator, const struct tpp_layer_key *key,
+                                      uint32_t size, uint32_t stride)
+{
+    if (key->placed_context_ranks > 0)
+        return tpp_group_place_by_hand(size, key->placed_context_ranks);
+    return tpp_group_place(size, stride, evaluator->hardware->node.num_gpus);
+}
+
+static void measure(struct tpp_evaluator *evaluator, struct tpp_memo_entry *entry)
+{
+    const struct tpp_layer_axes *axes = &entry->key.axes;
+    const uint32_t t = axes->tensor_parallel, c = axes->context_parallel;
+    const uint32_t u = axes->context_kind == TPP_CONTEXT_ULYSSES  ? c
+                       : axes->context_kind == TPP_CONTEXT_HYBRID ? axes->ulysses_parallel
+                                                                  : 1;
+    struct tpp_timing timing = {
+        .gpu = &evaluator->hardware->gpu,
+        .links = &evaluator->tensor_links,
+        .context_links = &evaluator->links,
+        .overlap_slowdown_fraction = evaluator->hardware->overlap_slowdown_fraction,
+        .memory_bound_factor = evaluator->stack->memory_bound_factor,
+        .tensor_group = entry->key.placed_tensor_ranks > 0
+                            ? tpp_group_place_by_hand(t, entry->key.placed_tensor_ranks)
+                            : tpp_group_place(t, 1, evaluator->hardware->node.num_gpus),
+        .ulysses_group = context_group(evaluator, &entry->key, u, t),
+        .context_group = context_group(evaluator, &entry->key, axes->context_kind == TPP_CONTEXT_HYBRID ? c / u : c,
+                                       axes->context_kind == TPP_CONTEXT_HYBRID ? t * u : t),
+        .tensor_comm_overlap = entry->key.tensor_comm_overlap,
+        .launch_blocking = evaluator->stack->launch_blocking,
+        .cuda_graphs = evaluator->stack->cuda_graphs,
+    };
+    tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, axes, &evaluator->program);
+    tpp_layer_measure(&evaluator->program, &timing, &entry->layer);
+}
+
+const struct tpp_layer *tpp_evaluator_layer(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                            enum tpp_layer_kind kind)
+{
+    const struct tpp_layer_key key = make_key(evaluator, strategy, kind);
+    if (evaluator->num_entries * 2 >= evaluator->num_slots && !grow(evaluator))
+        return NULL;
+    struct tpp_memo_entry **slot = find_slot(evaluator->slots, evaluator->num_slots, &key);
+    if (!*slot) {
+        struct tpp_memo_entry *entry = malloc(sizeof(*entry));
+        if (!entry)
+            return NULL;
+        entry->key = key;
+        measure(evaluator, entry);
+        *slot = entry;
+        evaluator->num_entries++;
+    }
+    return &(*slot)->layer;
+}

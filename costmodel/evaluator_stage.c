@@ -1,0 +1,173 @@
+/* Stages of one strategy: what the measured layers add up to on one rank of each (cost-model 8.2 "uneven stages", 9.1, 9.2). */
+#include "costmodel/evaluator.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Interleaved schedules overlap their transfers; this much of each still occupies the device (7 "PP"). */
+static const double overlapped_send_fraction = 0.15;
+
+/* One transfer of a micro-batch's activations to the next stage, 7 "PP". */
+static double send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                           const struct tpp_assembly *assembly)
+{
+    if (strategy->pipeline_parallel <= 1)
+        return 0;
+    const bool cut = strategy->tensor_parallel > 1 &&
+                     (strategy->sequence_parallel || evaluator->stack->scatter_gather);
+    const double whole = (double)evaluator->stack->weight_bytes * assembly->decoder->tokens * evaluator->model->hidden_size;
+    const uint64_t stride = (uint64_t)strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel;
+    const bool crosses = stride * strategy->pipeline_parallel > evaluator->hardware->node.num_gpus;
+    double seconds = tpp_send_recv_seconds(&evaluator->links, crosses, whole / (cut ? strategy->tensor_parallel : 1));
+    if (cut && !strategy->sequence_parallel) {
+        const struct tpp_group group =
+            tpp_group_place(strategy->tensor_parallel, 1, evaluator->hardware->node.num_gpus);
+        seconds += tpp_collective_seconds(&evaluator->tensor_links, TPP_ALL_GATHER, &group, whole);
+    }
+    return seconds;
+}
+
+static void assemble_sharded(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                             struct tpp_assembly *assembly)
+{
+    const struct tpp_stack *stack = evaluator->stack;
+    const struct tpp_layer *layer = assembly->decoder;
+    const double w = stack->weight_bytes, ends = assembly->embedding->parameters + assembly->head->parameters;
+    double bytes = w * layer->parameters;
+    if (evaluator->job->task == TPP_TASK_QLORA)
+        bytes -= (w - TPP_NF4_BYTES) * layer->linear_parameters;
+    const double forward = layer->section_seconds[TPP_SECTION_FORWARD];
+    double backward = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT];
+    if (strategy->recompute == TPP_RECOMPUTE_FULL)
+        backward += forward;
+    assembly->sharded =
+        tpp_sharded_layer_time(evaluator->hardware, &evaluator->links, stack, strategy, &assembly->replicas, bytes,
+                               layer->trainable_parameters, forward, backward);
+    const double root = tpp_collective_seconds(&evaluator->links, TPP_ALL_GATHER, &assembly->replicas.shard, w * ends);
+    assembly->root_seconds = root + assembly->sharded.gather_seconds + assembly->sharded.reduce_seconds;
+}
+
+enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                           struct tpp_assembly *assembly, struct tpp_error *err)
+{
+    memset(assembly, 0, sizeof(*assembly));
+    assembly->decoder = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_DECODER);
+    assembly->embedding = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_EMBEDDING);
+    assembly->head = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_HEAD);
+    if (!assembly->decoder || !assembly->embedding || !assembly->head)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the layer memo");
+    assembly->replicas = tpp_replicas_make(strategy, evaluator->stack, evaluator->hardware->node.num_gpus);
+    assembly->is_sharded = strategy->zero_stage >= 3 && assembly->replicas.shard.size > 1;
+    if (assembly->is_sharded)
+        assemble_sharded(evaluator, strategy, assembly);
+    assembly->send_seconds = send_seconds(evaluator, strategy, assembly);
+    assembly->send_device_fraction =
+        strategy->schedule == TPP_SCHEDULE_INTERLEAVED && evaluator->stack->overlap_p2p ? overlapped_send_fraction : 1;
+    if (strategy->recompute == TPP_RECOMPUTE_SELECTIVE && evaluator->stack->attention >= TPP_FLASH_KERNEL_COUNT)
+        for (int part = 0; part < TPP_PART_COUNT; part++)
+            assembly->core_seconds += assembly->decoder->core_seconds[part];
+    return TPP_OK;
+}
+
+static double section_sum(const struct tpp_layer *layer, bool forward)
+{
+    return forward ? layer->section_seconds[TPP_SECTION_FORWARD]
+                   : layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT];
+}
+
+static double stage_layers(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t index)
+{
+    double layers = 0;
+    for (uint32_t chunk = 0; chunk < strategy->virtual_pipeline_stages; chunk++)
+        layers += tpp_strategy_chunk_layers(strategy, num_layers, index, chunk);
+    return layers;
+}
+
+void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                    const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage *stage)
+{
+    const struct tpp_layer *layer = assembly->decoder;
+    *stage = (struct tpp_stage){
+        .num_layers = stage_layers(strategy, evaluator->model->num_layers, index),
+        .is_first = index == 0,
+        .is_last = index + 1 == strategy->pipeline_parallel,
+    };
+    const double L = stage->num_layers;
+    stage->recomputed_layers = tpp_recomputed_layers(strategy, L);
+    stage->forward_seconds = L * (section_sum(layer, true) + assembly->sharded.forward_extra_seconds);
+    stage->backward_seconds = L * (section_sum(layer, false) + assembly->sharded.backward_extra_seconds);
+    stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * assembly->core_seconds;
+    stage->parameters = L * layer->parameters;
+    stage->trainable_parameters = L * layer->trainable_parameters;
+    stage->num_parameter_tensors = L * layer->num_parameter_tensors;
+    const struct tpp_layer *ends[2] = {stage->is_first ? assembly->embedding : NULL,
+                                       stage->is_last ? assembly->head : NULL};
+    for (int i = 0; i < 2; i++) {
+        if (!ends[i])
+            continue;
+        stage->forward_seconds += section_sum(ends[i], true);
+        stage->backward_seconds += section_sum(ends[i], false);
+        stage->parameters += ends[i]->parameters;
+        stage->trainable_parameters += ends[i]->trainable_parameters;
+        stage->num_parameter_tensors += ends[i]->num_parameter_tensors;
+    }
+    if (assembly->is_sharded)
+        stage->forward_seconds += assembly->root_seconds;
+    /* A stage receives in forward unless first, in backward unless last; once a chunk. Inner chunks wrap around. */
+    const double v = strategy->virtual_pipeline_stages;
+    const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - stage->is_first - stage->is_last : 0;
+    stage->send_seconds = transfers * assembly->send_device_fraction * assembly->send_seconds;
+    stage->seconds =
+        stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds + stage->send_seconds;
+}
+
+static void layer_terms(const struct tpp_layer *layer, double times, bool is_end, double terms[TPP_TIME_TERM_COUNT])
+{
+    static const enum tpp_time_term leaf[TPP_PART_COUNT] = {
+        [TPP_PART_LINEAR] = TPP_TIME_GEMM,         [TPP_PART_ATTENTION] = TPP_TIME_ATTENTION,
+        [TPP_PART_POINTWISE] = TPP_TIME_MEMORY_BOUND, [TPP_PART_HEAD] = TPP_TIME_EMBEDDING_HEAD,
+        [TPP_PART_TENSOR] = TPP_TIME_TENSOR_COMM,  [TPP_PART_CONTEXT] = TPP_TIME_CONTEXT_COMM};
+    for (int section = 0; section < TPP_SECTION_COUNT; section++) {
+        for (int part = 0; part < TPP_PART_COUNT; part++) {
+            const bool end_compute = is_end && part != TPP_PART_TENSOR;
+            terms[end_compute ? TPP_TIME_EMBEDDING_HEAD : leaf[part]] += times * layer->seconds[section][part];
+        }
+        terms[TPP_TIME_HOST] += times * layer->host_seconds[section];
+    }
+}
+
+void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage *stage, double micro_batches,
+                     double terms[TPP_TIME_TERM_COUNT])
+{
+    const double times = micro_batches * stage->num_layers;
+    layer_terms(assembly->decoder, times, false, terms);
+    if (stage->is_first)
+        layer_terms(assembly->embedding, micro_batches, true, terms);
+    if (stage->is_last)
+        layer_terms(assembly->head, micro_batches, true, terms);
+    terms[TPP_TIME_RECOMPUTE] += micro_batches * stage->recompute_seconds;
+    terms[TPP_TIME_SHARD_COMM] +=
+        times * (assembly->sharded.forward_extra_seconds + assembly->sharded.backward_extra_seconds) +
+        micro_batches * assembly->root_seconds;
+    terms[TPP_TIME_PIPELINE_COMM] += micro_batches * stage->send_seconds;
+}
+
+void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                      const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index,
+                      struct tpp_memory *memory)
+{
+    const struct tpp_walk walk = {
+        .job = evaluator->job, .stack = evaluator->stack, .strategy = strategy, .hardware = evaluator->hardware,
+        .shard_ranks = assembly->replicas.shard_ranks,
+        .communicator_bytes = tpp_walk_communicator_bytes(evaluator->hardware, strategy),
+    };
+    const struct tpp_walk_stage view = {
+        .decoder = assembly->decoder,
+        .embedding = stage->is_first ? assembly->embedding : NULL,
+        .head = stage->is_last ? assembly->head : NULL,
+        .num_layers = stage->num_layers,
+        .in_flight = tpp_in_flight_micro_batches(strategy, index),
+    };
+    tpp_walk_stage_memory(&walk, &view, memory);
+    memory->worst_stage = index;
+}

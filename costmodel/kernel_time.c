@@ -1,0 +1,102 @@
+#include "costmodel/kernel_time.h"
+
+#include <math.h>
+
+/* Smaller tiles and what they reach relative to the preferred one [fit], cost-model 5.1. */
+struct tile {
+    double m, n, fraction;
+};
+
+double tpp_memory_rate_bytes_per_second(const struct tpp_gpu *gpu)
+{
+    return gpu->memory_bandwidth_bytes_per_second * gpu->memory_efficiency_fraction;
+}
+
+double tpp_memory_bound_seconds(const struct tpp_gpu *gpu, double bytes, double factor, double kernels)
+{
+    return bytes / tpp_memory_rate_bytes_per_second(gpu) * factor + kernels * gpu->kernel_gap_seconds;
+}
+
+/* Product time with one tile shape:
+ *
+ *     t = 2 B M N K * wave * pad / (peak * g_max * q * K / (K + k0))
+ *
+ * wave: share of the last, partly filled wave of tiles; pad: work on the padding of edge tiles.
+ * Source: cost-model 5.1, fitted to 183 A100 and 514 B200 published shapes. */
+static double product_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm, const struct tile *tile,
+                              double peak_flops_per_second)
+{
+    const double rows = ceil(gemm->m / tile->m), columns = ceil(gemm->n / tile->n);
+    const double waves = gemm->batch * rows * columns / gpu->num_sms;
+    const double softening = waves > 1 ? gpu->gemm_wave_quantization_fraction : 1.0;
+    const double wave = 1 + (ceil(waves) / waves - 1) * softening;
+    const double pad = 1 + 0.7 * (rows * tile->m * columns * tile->n / (gemm->m * gemm->n) - 1);
+    const double efficiency = gpu->gemm_max_fraction * tile->fraction * gemm->k / (gemm->k + gpu->gemm_half_k);
+    return 2 * gemm->batch * gemm->m * gemm->n * gemm->k * wave * pad / (peak_flops_per_second * efficiency);
+}
+
+double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm)
+{
+    const struct tile tiles[] = {
+        {gpu->gemm_tile_m, gpu->gemm_tile_n, 1.00}, {128, 128, 0.93}, {64, 128, 0.80}};
+    const bool is_fp32 = gemm->element_bytes > 2;
+    /* fp32 products run as tf32 where the GPU has it (the default of the training frameworks costed here). */
+    const double tf32 = gpu->tf32_flops_per_second > 0 ? gpu->tf32_flops_per_second : gpu->fp32_flops_per_second;
+    const double peak = is_fp32 ? tf32 : gpu->bf16_flops_per_second;
+    double seconds = INFINITY;
+    for (int i = 0; i < 3; i++)
+        seconds = fmin(seconds, product_seconds(gpu, gemm, &tiles[i], peak));
+    if (gemm->kind == TPP_GEMM_WGRAD)
+        seconds /= gpu->gemm_wgrad_fraction;
+    if (gemm->fp8)
+        seconds = seconds / (2 * gpu->gemm_fp8_fraction) +
+                  3 * gemm->batch * gemm->m * gemm->k / tpp_memory_rate_bytes_per_second(gpu);
+    const double result_bytes = gemm->kind == TPP_GEMM_WGRAD ? 8 : gemm->element_bytes;
+    const double bytes = gemm->batch * (gemm->element_bytes * gemm->k * (gemm->m + gemm->n) +
+                                        gemm->m * gemm->n * result_bytes);
+    return fmax(seconds, bytes / tpp_memory_rate_bytes_per_second(gpu)) + gpu->kernel_gap_seconds;
+}
+
+/* Share of the kernel's best rate at this shape, cost-model 5.2:
+ *
+ *     e = blk / (blk + kappa * SMs) * s_kv / (s_kv + s0 * (causal ? 2 : 1)) * r_d,   blk = b a' ceil(s_q / 128) */
+static double flash_shape_fraction(const struct tpp_gpu *gpu, const struct tpp_attention *attention)
+{
+    const double blocks = attention->batch * attention->heads * ceil(attention->query_length / 128);
+    const double half_length = gpu->flash_half_length * (attention->causal ? 2 : 1);
+    const double small_head = attention->qk_head_dim <= 64 ? gpu->flash_small_head_fraction[attention->kernel] : 1.0;
+    return blocks / (blocks + gpu->flash_block_constant * gpu->num_sms) * attention->key_length /
+           (attention->key_length + half_length) * small_head;
+}
+
+/* Launches of one call: the kernel and its epilogue; dO*O, the kernel, and the conversions of the accumulators. */
+static const double flash_forward_kernels = 2, flash_backward_kernels = 4;
+
+static double flash_flops(const struct tpp_attention *attention)
+{
+    return 2 * attention->batch * attention->heads * attention->query_length * attention->key_length *
+           (attention->qk_head_dim + attention->v_head_dim) * (attention->causal ? 0.5 : 1.0);
+}
+
+double tpp_flash_forward_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention)
+{
+    const double rate = gpu->bf16_flops_per_second * gpu->flash_forward_fraction[attention->kernel] *
+                        flash_shape_fraction(gpu, attention);
+    return flash_flops(attention) / rate + flash_forward_kernels * gpu->kernel_gap_seconds;
+}
+
+double tpp_flash_backward_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention)
+{
+    const double rate = gpu->bf16_flops_per_second * gpu->flash_backward_fraction[attention->kernel] *
+                        flash_shape_fraction(gpu, attention);
+    return 2.5 * flash_flops(attention) / rate + flash_backward_kernels * gpu->kernel_gap_seconds;
+}
+
+double tpp_attention_gemm_seconds(const struct tpp_gpu *gpu, double scores, double rows, double head_dim)
+{
+    /* 15.3 [fit]: an unaligned head dim leaves the tensor cores, 0.04 instead of 0.55 of the peak. */
+    const double fraction = fmod(head_dim, 8) != 0 ? 0.04 : 0.55;
+    const double compute = 2 * scores * head_dim / (fraction * gpu->bf16_flops_per_second);
+    const double memory = (2 * scores + 4 * rows * head_dim) / tpp_memory_rate_bytes_per_second(gpu);
+    return fmax(compute, memory);
+}

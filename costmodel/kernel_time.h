@@ -1,0 +1,49 @@
+/* kernel_time.h - seconds of one kernel on one GPU: GEMM, flash attention, memory-bound kernels (cost-model section 5).
+ *
+ * Pure functions of a tpp_gpu; sizes are elements and must be at least 1. All include the gap to the next kernel. */
+#ifndef TPP_COSTMODEL_KERNEL_TIME_H
+#define TPP_COSTMODEL_KERNEL_TIME_H
+
+#include "hwprofiles/hardware.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tpp_gemm_kind {
+    TPP_GEMM_FORWARD, /* forward and input gradient: 2-byte result */
+    TPP_GEMM_WGRAD,   /* weight gradient accumulated into fp32 */
+};
+
+struct tpp_gemm {
+    double m, n, k;    /* (m x k) times (k x n) */
+    double batch;      /* independent products of that shape, 1 or more */
+    enum tpp_gemm_kind kind;
+    double element_bytes; /* of inputs and output: 2; 4 for fp32 */
+    bool fp8;          /* cost-model 5.1 "FP8": faster product plus the cast of the first operand */
+};
+
+/* Cost-model 5.1 [fit]; checked by E10 in tests/unit/test_kernel_time.c. */
+double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm);
+
+struct tpp_attention {
+    double batch, heads;       /* sequences and local query heads */
+    double query_length, key_length;
+    double qk_head_dim, v_head_dim;
+    bool causal;
+    enum tpp_attention_kernel kernel; /* one of the flash kernels */
+};
+
+/* Cost-model 5.2 [fit]; E10. Forward, and the backward that recomputes the scores. */
+double tpp_flash_forward_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention);
+double tpp_flash_backward_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention);
+
+/* One batched GEMM of unfused attention: x = batch * heads * query * key scores of head dim d, cost-model 5.2 and 15.3
+ * (head dims that are not a multiple of 8 leave the tensor cores). Seconds without U and without the gap. */
+double tpp_attention_gemm_seconds(const struct tpp_gpu *gpu, double scores, double rows, double head_dim);
+
+/* bytes / (HBM rate reached) * factor + kernels * gap, cost-model 5.3. */
+double tpp_memory_bound_seconds(const struct tpp_gpu *gpu, double bytes, double factor, double kernels);
+/* HBM rate that memory-bound kernels reach, bytes per second. */
+double tpp_memory_rate_bytes_per_second(const struct tpp_gpu *gpu);
+
+#endif

@@ -1,0 +1,111 @@
+#include "costmodel/layer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Share of a compute operation that a transfer can hide behind, cost-model 7 "TP". */
+static const double hiding_fraction = 0.9;
+/* rho: share of exposed tensor-parallel transfers that user-buffer overlap hides [fit on NeMo recipes], section 7. */
+static const double tensor_overlap_fraction = 0.5;
+/* Host time of one blocking launch [fit], 15.5. */
+static const double blocking_launch_seconds = 45e-6;
+/* CUDA graphs and whole-model compilation launch this many times less, 5.5. */
+static const double graph_launch_divisor = 10;
+
+static const struct tpp_group *group_of(const struct tpp_op *op, const struct tpp_timing *timing)
+{
+    switch (op->group) {
+    case TPP_GROUP_TENSOR:
+        return &timing->tensor_group;
+    case TPP_GROUP_ULYSSES:
+        return &timing->ulysses_group;
+    default:
+        return &timing->context_group;
+    }
+}
+
+double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing)
+{
+    const double factor = op->scaled ? timing->memory_bound_factor : 1;
+    switch (op->kind) {
+    case TPP_OP_GEMM:
+        return tpp_gemm_seconds(timing->gpu, &op->gemm);
+    case TPP_OP_FLASH_FORWARD:
+        return tpp_flash_forward_seconds(timing->gpu, &op->attention);
+    case TPP_OP_FLASH_BACKWARD:
+        return tpp_flash_backward_seconds(timing->gpu, &op->attention);
+    case TPP_OP_ATTENTION_GEMM: {
+        const double rows = op->attention.batch * op->attention.heads * op->attention.query_length;
+        return factor * tpp_attention_gemm_seconds(timing->gpu, rows * op->attention.key_length, rows,
+                                                   op->attention.qk_head_dim) +
+               timing->gpu->kernel_gap_seconds;
+    }
+    case TPP_OP_MEMORY:
+        return tpp_memory_bound_seconds(timing->gpu, op->bytes, factor, op->kernels);
+    default:
+        return tpp_collective_seconds(op->group == TPP_GROUP_TENSOR ? timing->links : timing->context_links,
+                                      op->collective, group_of(op, timing), op->bytes);
+    }
+}
+
+/* What a transfer adds to the critical path: what does not fit behind the operation it overlaps, and the slow-down of
+ * that operation, sigma * overlapped time (7, 9.3). A ring step is not slowed: its send and receive use no SM time to
+ * speak of beside a whole attention step. */
+static double exposed_seconds(const struct tpp_program *program, const struct tpp_op *op,
+                              const struct tpp_timing *timing)
+{
+    const double transfer = tpp_op_seconds(op, timing);
+    double exposed = transfer;
+    if (op->hidden_behind != TPP_NO_OP) {
+        const double compute = tpp_op_seconds(&program->ops[op->hidden_behind], timing);
+        exposed = op->each_step ? fmax(0, transfer - compute)
+                                : fmax(0, transfer - hiding_fraction * compute) +
+                                      timing->overlap_slowdown_fraction * fmin(transfer, compute);
+    }
+    if (op->part == TPP_PART_TENSOR && timing->tensor_comm_overlap)
+        exposed *= 1 - tensor_overlap_fraction;
+    return op->count * exposed;
+}
+
+static void measure_host(const struct tpp_program *program, const struct tpp_timing *timing, struct tpp_layer *layer)
+{
+    const double launches[2] = {program->forward_launches, program->backward_launches};
+    const double gpu[2] = {layer->section_seconds[TPP_SECTION_FORWARD],
+                           layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT]};
+    double host_total = 0;
+    for (int i = 0; i < 2; i++) {
+        const enum tpp_section section = i == 0 ? TPP_SECTION_FORWARD : TPP_SECTION_BACKWARD;
+        double host = launches[i] * timing->gpu->host_launch_seconds / (timing->cuda_graphs ? graph_launch_divisor : 1);
+        double excess = fmax(0, host - gpu[i]);
+        if (timing->launch_blocking)
+            excess = host = launches[i] * blocking_launch_seconds;
+        layer->host_seconds[section] = excess;
+        layer->section_seconds[section] += excess;
+        host_total += host;
+    }
+    layer->host_bound_fraction = gpu[0] + gpu[1] > 0 ? host_total / (gpu[0] + gpu[1]) : 0;
+}
+
+void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timing *timing, struct tpp_layer *layer)
+{
+    memset(layer, 0, sizeof(*layer));
+    for (uint32_t i = 0; i < program->num_ops; i++) {
+        const struct tpp_op *op = &program->ops[i];
+        const double seconds = op->kind == TPP_OP_COMMUNICATION ? exposed_seconds(program, op, timing)
+                                                                : op->count * tpp_op_seconds(op, timing);
+        layer->seconds[op->section][op->part] += seconds;
+        if (op->attention_core && op->section == TPP_SECTION_FORWARD)
+            layer->core_seconds[op->part] += seconds;
+    }
+    for (int section = 0; section < TPP_SECTION_COUNT; section++)
+        for (int part = 0; part < TPP_PART_COUNT; part++)
+            layer->section_seconds[section] += layer->seconds[section][part];
+    measure_host(program, timing, layer);
+    for (uint32_t i = 0; i < program->num_tensors; i++)
+        layer->bytes[program->tensors[i].life] += program->tensors[i].bytes;
+    layer->parameters = program->parameters;
+    layer->linear_parameters = program->linear_parameters;
+    layer->trainable_parameters = program->trainable_parameters;
+    layer->num_parameter_tensors = program->num_tensors_of_parameters;
+    layer->tokens = program->tokens;
+}

@@ -1,0 +1,43 @@
+/* layer.h - a layer program read by the timer and by the memory walk: seconds by section and part, bytes by lifetime.
+ *
+ * This is what a candidate is put together from: small, a value, kept in the evaluator's memo. */
+#ifndef TPP_COSTMODEL_LAYER_H
+#define TPP_COSTMODEL_LAYER_H
+
+#include "costmodel/collective_time.h"
+#include "costmodel/program.h"
+
+#include <stdbool.h>
+
+#define TPP_PART_COUNT (TPP_PART_CONTEXT + 1)
+
+/* What the timer needs to know beside the program. */
+struct tpp_timing {
+    const struct tpp_gpu *gpu;
+    const struct tpp_links *links;         /* of the tensor-parallel group's stack (15.4) */
+    double overlap_slowdown_fraction;      /* sigma */
+    double memory_bound_factor;            /* U */
+    struct tpp_group tensor_group, context_group, ulysses_group;
+    const struct tpp_links *context_links; /* of every other group */
+    bool tensor_comm_overlap;              /* rho of section 7 */
+    bool launch_blocking;
+    bool cuda_graphs;
+};
+
+struct tpp_layer {
+    double seconds[TPP_SECTION_COUNT][TPP_PART_COUNT]; /* one micro-batch; communication: exposed part and slow-down */
+    double core_seconds[TPP_PART_COUNT];   /* forward of the attention core, for selective recomputation */
+    double section_seconds[TPP_SECTION_COUNT]; /* sums of the rows above plus the host's excess */
+    double host_seconds[TPP_SECTION_COUNT];    /* launch-bound excess (5.5) or blocking launches (15.5) */
+    double host_bound_fraction;            /* host launch time over GPU time, forward and backward */
+    double bytes[TPP_TENSOR_LIFE_COUNT];   /* one micro-batch, summed by lifetime */
+    double parameters, linear_parameters, trainable_parameters, num_parameter_tensors;
+    double tokens;
+};
+
+/* Cost-model 5.5, 7, 9.3; pure. */
+void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timing *timing, struct tpp_layer *layer);
+/* Seconds of one run of an operation, exposed or not. */
+double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing);
+
+#endif

@@ -1,0 +1,216 @@
+#include "costmodel/memory_walk.h"
+
+#include <math.h>
+#include <string.h>
+
+struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                                       double shard_ranks)
+{
+    const double w = stack->weight_bytes, g = stack->gradient_bytes, o = stack->optimizer_bytes, D = shard_ranks;
+    const uint32_t zero = strategy->zero_stage;
+    if (tpp_engine_is_fsdp(stack->engine)) {
+        const double stored = stack->shard_weight_bytes;
+        return (struct tpp_static_bytes){stored / D, g / D, o / D};
+    }
+    switch (stack->engine) {
+    case TPP_ENGINE_DEEPSPEED:
+        return (struct tpp_static_bytes){zero >= 3 ? w / D : w, zero >= 2 ? g / D : g, zero >= 1 ? o / D : o};
+    case TPP_ENGINE_DEEPSPEED_PIPELINE:
+        /* The bf16 optimizer shards its states even at stage 0 and accumulates in fp32 beside the bf16 gradients [15.7]. */
+        if (stack->reduce_bytes == 4)
+            return (struct tpp_static_bytes){w, g + 4, o / D};
+        return (struct tpp_static_bytes){w, g, zero >= 1 ? o / D : o};
+    default:
+        return (struct tpp_static_bytes){w, g, zero >= 1 ? o / D : o};
+    }
+}
+
+double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage)
+{
+    const double p = strategy->pipeline_parallel, v = strategy->virtual_pipeline_stages, r = stage;
+    const double m = (double)strategy->num_micro_batches;
+    switch (strategy->schedule) {
+    case TPP_SCHEDULE_GPIPE:
+        return m;
+    case TPP_SCHEDULE_INTERLEAVED:
+        return fmin(2 * (p - r - 1) + (v - 1) * p + 1, m * v) / v;
+    default:
+        return fmin(m, p - r);
+    }
+}
+
+/* Frozen base weights (LoRA, QLoRA): their bytes only; the adapters train with full state. */
+static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
+{
+    const struct tpp_layer *ends[2] = {stage->embedding, stage->head};
+    double parameters = stage->num_layers * stage->decoder->parameters;
+    const double linear = stage->num_layers * stage->decoder->linear_parameters;
+    const double trainable_layers = stage->num_layers * stage->decoder->trainable_parameters;
+    for (int i = 0; i < 2; i++)
+        if (ends[i])
+            parameters += ends[i]->parameters;
+    const struct tpp_static_bytes per =
+        tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks);
+    const bool adapter = tpp_job_is_adapter(walk->job);
+    const double trainable = adapter ? trainable_layers : parameters;
+    memory->terms[TPP_MEMORY_WEIGHTS] = parameters * per.weights + (adapter ? trainable * per.weights : 0);
+    if (walk->job->task == TPP_TASK_QLORA)
+        memory->terms[TPP_MEMORY_WEIGHTS] +=
+            linear * (TPP_NF4_BYTES / walk->stack->weight_bytes - 1) * per.weights;
+    memory->terms[TPP_MEMORY_GRADIENTS] = trainable * per.gradients;
+    memory->terms[TPP_MEMORY_OPTIMIZER] =
+        walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER ? 0 : trainable * per.optimizer;
+    if (walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER)
+        memory->host_bytes = trainable * per.optimizer * walk->hardware->node.num_gpus;
+}
+
+/* Full list of one layer, and what selective recomputation or a recomputed layer keep of it (4.2 A, B, E). */
+static double full_list_bytes(const struct tpp_layer *layer)
+{
+    return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED] + layer->bytes[TPP_TENSOR_CORE];
+}
+
+static double selective_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
+{
+    if (walk->stack->framework == TPP_FRAMEWORK_TORCHTITAN)
+        return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SELECTED];
+    return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED];
+}
+
+double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers)
+{
+    if (strategy->recompute != TPP_RECOMPUTE_FULL)
+        return 0;
+    if (strategy->recompute_method == TPP_RECOMPUTE_UNIFORM || strategy->recompute_num_layers == 0)
+        return num_layers;
+    return fmin(num_layers, (double)strategy->recompute_num_layers * strategy->virtual_pipeline_stages);
+}
+
+static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
+{
+    const struct tpp_strategy *strategy = walk->strategy;
+    const struct tpp_layer *layer = stage->decoder;
+    const double again = tpp_recomputed_layers(strategy, stage->num_layers);
+    const double unit = strategy->recompute_method == TPP_RECOMPUTE_UNIFORM && strategy->recompute_num_layers > 1
+                            ? fmin(strategy->recompute_num_layers, stage->num_layers)
+                            : 1;
+    const double kept = strategy->recompute == TPP_RECOMPUTE_NONE ? full_list_bytes(layer) : selective_bytes(walk, layer);
+    const double whole = strategy->recompute == TPP_RECOMPUTE_FULL ? full_list_bytes(layer) : kept;
+    memory->terms[TPP_MEMORY_ACTIVATIONS] =
+        stage->in_flight *
+        (ceil(again / unit) * layer->bytes[TPP_TENSOR_INPUT] + (stage->num_layers - again) * whole);
+    if (again > 0)
+        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = unit * full_list_bytes(layer) - layer->bytes[TPP_TENSOR_INPUT];
+    else if (strategy->recompute == TPP_RECOMPUTE_SELECTIVE)
+        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = full_list_bytes(layer) - kept > 0 ? full_list_bytes(layer) - kept : 0;
+}
+
+/* Cached dummy weight gradients of the decoder shapes, and the head's (4.4). */
+static double dummy_bytes(const struct tpp_walk_stage *stage)
+{
+    return stage->decoder->bytes[TPP_TENSOR_DUMMY] + (stage->head ? stage->head->bytes[TPP_TENSOR_DUMMY] : 0);
+}
+
+/* ZeRO-3/FSDP: gathered parameters (the unit in use and the prefetched one, with their copies; the root unit), gradients
+ * before their reduce-scatter (4.4). */
+static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
+{
+    if (walk->strategy->zero_stage < 3 || walk->shard_ranks <= 1)
+        return 0;
+    const double w = walk->stack->weight_bytes, unit = stage->decoder->parameters;
+    const double embedding = stage->embedding ? stage->embedding->parameters : 0;
+    const double head = stage->head ? stage->head->parameters : 0;
+    if (walk->stack->engine == TPP_ENGINE_DEEPSPEED)
+        return w * fmin(1e9, 5e7 + 2 * unit + fmax(embedding, head));
+    const bool quantised = walk->job->task == TPP_TASK_QLORA;
+    const double linear_bytes = stage->decoder->linear_parameters * (quantised ? TPP_NF4_BYTES : w);
+    const double unit_bytes = linear_bytes + (unit - stage->decoder->linear_parameters) * w;
+    const double gradients = tpp_job_is_adapter(walk->job) ? 0 : walk->stack->reduce_bytes * (unit + fmax(embedding, head));
+    return 4 * unit_bytes + w * (embedding + head) + gradients;
+}
+
+static double bucket_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
+{
+    const struct tpp_strategy *strategy = walk->strategy;
+    const struct tpp_stack *stack = walk->stack;
+    const double default_bucket = 5e8, g = stack->gradient_bytes;
+    const double reduce = strategy->reduce_bucket_size ? (double)strategy->reduce_bucket_size : default_bucket;
+    const double trainable = stage->num_layers * stage->decoder->trainable_parameters;
+    switch (stack->engine) {
+    case TPP_ENGINE_DEEPSPEED:
+        if (strategy->zero_stage == 0 || strategy->data_parallel * strategy->context_parallel <= 1)
+            return 0;
+        return (strategy->overlap_grad_reduce ? 2 : 1) * g * fmin(reduce, trainable);
+    case TPP_ENGINE_DEEPSPEED_PIPELINE:
+        /* Reduce and gather buffers, and the stage output of every micro-batch in flight [15.7]. */
+        return 2e9 + (strategy->pipeline_parallel > 1
+                          ? stage->in_flight * stage->decoder->bytes[TPP_TENSOR_INPUT]
+                          : 0);
+    default:
+        return 0;
+    }
+}
+
+/* 10.1: reserved over allocated with static shapes, best case of the published runs. */
+static const double static_fragmentation = 0.04;
+/* Standard deviation of log(predicted / measured) of the total: what the probability is made of (section 12). */
+static const double total_sigma = 0.05;
+/* 10.2 rule 9: above this share of the card the allocator starts to retry. */
+static const double tight_fraction = 0.92;
+
+double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy)
+{
+    const double groups = (strategy->tensor_parallel > 1) + (strategy->context_parallel > 1) +
+                          (strategy->data_parallel * strategy->context_parallel > 1) + (strategy->pipeline_parallel > 1);
+    const bool all_to_all = strategy->context_parallel > 1 && (strategy->context_kind == TPP_CONTEXT_ULYSSES ||
+                                                               strategy->context_kind == TPP_CONTEXT_HYBRID);
+    return groups * hardware->network.nccl_communicator_bytes +
+           (all_to_all ? hardware->network.nccl_all_to_all_bytes : 0);
+}
+
+static void sum_up(const struct tpp_walk *walk, struct tpp_memory *memory)
+{
+    double allocated = 0;
+    for (int i = 0; i < TPP_MEMORY_RESERVE; i++)
+        allocated += memory->terms[i];
+    memory->peak_allocated_bytes = allocated;
+    memory->terms[TPP_MEMORY_RESERVE] = allocated * static_fragmentation;
+    memory->peak_reserved_bytes = allocated + memory->terms[TPP_MEMORY_RESERVE];
+    memory->terms[TPP_MEMORY_CONTEXT] = (double)walk->hardware->gpu.context_bytes;
+    memory->terms[TPP_MEMORY_COMMUNICATORS] = walk->communicator_bytes;
+    memory->device_total_bytes = memory->peak_reserved_bytes + memory->terms[TPP_MEMORY_CONTEXT] +
+                                 memory->terms[TPP_MEMORY_COMMUNICATORS];
+    memory->capacity_bytes = (double)walk->hardware->gpu.memory_bytes;
+}
+
+void tpp_walk_verdict(struct tpp_memory *memory)
+{
+    memory->fragmentation_fraction = memory->terms[TPP_MEMORY_RESERVE] / memory->peak_reserved_bytes;
+    const double z = log(memory->device_total_bytes / memory->capacity_bytes) / total_sigma;
+    memory->out_of_memory_probability = 0.5 * erfc(-z / sqrt(2));
+    memory->fit = memory->device_total_bytes > memory->capacity_bytes                     ? TPP_FIT_DOES_NOT_FIT
+                  : memory->device_total_bytes > tight_fraction * memory->capacity_bytes ? TPP_FIT_TIGHT
+                                                                                           : TPP_FIT_FITS;
+}
+
+/* 4.5: the peak is at the loss of the last stage, or inside one layer's backward with all micro-batches alive. */
+void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
+{
+    memset(memory, 0, sizeof(*memory));
+    static_terms(walk, stage, memory);
+    activation_terms(walk, stage, memory);
+    memory->terms[TPP_MEMORY_DUMMY_WGRAD] = dummy_bytes(stage);
+    memory->terms[TPP_MEMORY_GATHERED] = gathered_bytes(walk, stage);
+    memory->terms[TPP_MEMORY_BUCKETS] = bucket_bytes(walk, stage);
+    const double backward = fmax(stage->decoder->bytes[TPP_TENSOR_BACKWARD_MLP],
+                                 stage->decoder->bytes[TPP_TENSOR_BACKWARD_ATTENTION]);
+    const double layer_peak = memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] + backward;
+    const double loss = stage->head ? stage->head->bytes[TPP_TENSOR_LOSS] : 0;
+    if (loss > layer_peak) {
+        memory->terms[TPP_MEMORY_LOGITS] = loss;
+        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = 0;
+    } else {
+        memory->terms[TPP_MEMORY_BACKWARD] = backward;
+    }
+    sum_up(walk, memory);
+}

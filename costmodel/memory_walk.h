@@ -1,0 +1,56 @@
+/* memory_walk.h - bytes alive on one rank of one stage over a step, and the peak of them (cost-model section 4).
+ *
+ * Reads the same layers as the timer. Everything is a double of whole bytes: exact below 2^53. */
+#ifndef TPP_COSTMODEL_MEMORY_WALK_H
+#define TPP_COSTMODEL_MEMORY_WALK_H
+
+#include "costmodel/evaluate.h"
+#include "costmodel/layer.h"
+
+#include <stdbool.h>
+
+/* Bytes a parameter of weights, gradients and optimizer states on one rank (4.1, 15.7). */
+struct tpp_static_bytes {
+    double weights, gradients, optimizer;
+};
+
+/* `shard_ranks`: D, ranks the states are sharded over. Quantised base weights are not covered here. */
+struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                                       double shard_ranks);
+
+/* Bits of one NF4 weight with double quantisation, over 8 [exact], E15: (4 + 8/64 + 32/(64*256)) / 8. */
+#define TPP_NF4_BYTES ((4.0 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
+
+struct tpp_walk_stage {
+    const struct tpp_layer *decoder;    /* one decoder layer */
+    const struct tpp_layer *embedding;  /* NULL when the stage has none */
+    const struct tpp_layer *head;       /* NULL when the stage has none */
+    double num_layers;                  /* decoder layers on the stage */
+    double in_flight;                   /* micro-batches whose activations are alive at the peak (4.3) */
+};
+
+/* Everything of the job that the walk needs beside the stage. */
+struct tpp_walk {
+    const struct tpp_job *job;
+    const struct tpp_stack *stack;
+    const struct tpp_strategy *strategy;
+    const struct tpp_hardware *hardware;
+    double shard_ranks;                 /* D */
+    double communicator_bytes;          /* of all groups of the rank, tpp_walk_communicator_bytes */
+};
+
+/* Fills memory->terms, host_bytes and the three sums for one stage (4.2-4.5, 10.1, 15.7-15.9). */
+void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory);
+/* Fills the rest: fragmentation, probability, verdict. */
+void tpp_walk_verdict(struct tpp_memory *memory);
+
+/* Device memory of NCCL for the groups that a strategy opens (4.4). */
+double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy);
+
+/* Layers of a stage of `num_layers` whose forward is run again in backward: none, all, or the first of each chunk (4.2 E). */
+double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers);
+
+/* In-flight micro-batches of stage `stage` (4.3) [exact]: E7. */
+double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage);
+
+#endif

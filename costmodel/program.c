@@ -1,0 +1,119 @@
+#include "costmodel/program.h"
+
+#include "costmodel/program_parts.h"
+
+uint64_t tpp_padded_vocabulary(uint64_t vocab_size, uint32_t multiple, uint32_t tensor_parallel)
+{
+    const uint64_t unit = (uint64_t)multiple * (multiple > 1 ? tensor_parallel : 1);
+    return (vocab_size + unit - 1) / unit * unit;
+}
+
+struct tpp_op *tpp_builder_op(struct tpp_builder *builder, const char *name, enum tpp_op_kind kind,
+                              enum tpp_section section, enum tpp_op_part part)
+{
+    struct tpp_program *program = builder->program;
+    assert(program->num_ops < TPP_PROGRAM_MAX_OPS);
+    struct tpp_op *op = &program->ops[program->num_ops++];
+    *op = (struct tpp_op){.name = name, .kind = kind, .section = section, .part = part, .count = 1,
+                          .hidden_behind = TPP_NO_OP};
+    return op;
+}
+
+int tpp_builder_memory(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
+                       double bytes, double kernels)
+{
+    if (bytes <= 0)
+        return TPP_NO_OP;
+    struct tpp_op *op = tpp_builder_op(builder, name, TPP_OP_MEMORY, section, part);
+    op->bytes = bytes;
+    op->kernels = kernels;
+    op->scaled = true;
+    return (int)builder->program->num_ops - 1;
+}
+
+int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
+                     double m, double n, double k)
+{
+    struct tpp_op *op = tpp_builder_op(builder, name, TPP_OP_GEMM, section, part);
+    op->gemm = (struct tpp_gemm){
+        .m = m, .n = n, .k = k, .batch = 1,
+        .kind = section == TPP_SECTION_WEIGHT && builder->stack->gradient_bytes == 4 ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
+        .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
+        .fp8 = builder->job->precision == TPP_PRECISION_FP8 && part == TPP_PART_LINEAR,
+    };
+    return (int)builder->program->num_ops - 1;
+}
+
+void tpp_builder_collective(struct tpp_builder *builder, const char *name, enum tpp_section section,
+                            enum tpp_group_kind group, enum tpp_collective collective, double bytes, int hidden_behind)
+{
+    const uint32_t size = group == TPP_GROUP_TENSOR ? builder->tensor_parallel : builder->program->axes.context_parallel;
+    if (size <= 1 || bytes <= 0)
+        return;
+    struct tpp_op *op = tpp_builder_op(builder, name, TPP_OP_COMMUNICATION, section,
+                                       group == TPP_GROUP_TENSOR ? TPP_PART_TENSOR : TPP_PART_CONTEXT);
+    op->group = group;
+    op->collective = collective;
+    op->bytes = bytes;
+    op->hidden_behind = hidden_behind;
+}
+
+void tpp_builder_tensor(struct tpp_builder *builder, const char *name, enum tpp_tensor_life life, double bytes)
+{
+    if (bytes <= 0)
+        return;
+    assert(builder->program->num_tensors < TPP_PROGRAM_MAX_TENSORS);
+    builder->program->tensors[builder->program->num_tensors++] =
+        (struct tpp_tensor){.name = name, .life = life, .bytes = bytes};
+}
+
+/* Sizes that every part uses, once. */
+static struct tpp_builder builder_start(const struct tpp_model *model, const struct tpp_job *job,
+                                        const struct tpp_stack *stack, struct tpp_program *program)
+{
+    const struct tpp_layer_axes *axes = &program->axes;
+    const double t = axes->tensor_parallel;
+    struct tpp_builder builder = {
+        .model = model, .job = job, .stack = stack, .program = program,
+        .tensor_parallel = axes->tensor_parallel,
+        .sequence_parallel = axes->sequence_parallel && axes->tensor_parallel > 1,
+        .frozen = tpp_job_is_adapter(job),
+        .hidden = model->hidden_size,
+        .tokens = (double)axes->micro_batch_size * (double)job->sequence_length / axes->context_parallel,
+    };
+    builder.norm_share = builder.sequence_parallel ? 1 / t : 1;
+    /* Megatron keeps one KV head on each rank when there are fewer than ranks (cost-model 2.1). */
+    builder.local_heads = model->num_attention_heads / t;
+    builder.local_groups = model->num_query_groups < t ? 1 : model->num_query_groups / t;
+    builder.local_ffn = model->ffn_hidden_size / t;
+    return builder;
+}
+
+void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job, const struct tpp_stack *stack,
+                       const struct tpp_layer_axes *axes, struct tpp_program *program)
+{
+    program->axes = *axes;
+    program->num_ops = program->num_tensors = 0;
+    program->parameters = program->linear_parameters = program->trainable_parameters = 0;
+    program->num_tensors_of_parameters = program->forward_launches = program->backward_launches = 0;
+    struct tpp_builder builder = builder_start(model, job, stack, program);
+    program->tokens = builder.tokens;
+    switch (axes->kind) {
+    case TPP_LAYER_EMBEDDING:
+        tpp_build_embedding(&builder);
+        break;
+    case TPP_LAYER_HEAD:
+        tpp_build_head(&builder);
+        break;
+    default:
+        tpp_build_attention_tensors(&builder);
+        tpp_build_mlp_tensors(&builder);
+        tpp_build_attention_forward(&builder);
+        tpp_build_mlp_forward(&builder);
+        tpp_build_mlp_backward(&builder);
+        tpp_build_attention_backward(&builder);
+        break;
+    }
+    if (!builder.frozen)
+        program->trainable_parameters = program->parameters;
+}

@@ -1,0 +1,114 @@
+/* program.h - the layer program: what one layer of one kind does for one micro-batch on one rank, described once.
+ *
+ * An ordered list of operations (GEMMs, attention, memory-bound kernels, collectives) in sections, and the tensors they
+ * allocate, keep for backward and free. The timer (layer_time.h), the memory walk (memory_walk.h) and the explainer read
+ * it; nobody else has formulas of their own. A program depends on the axes below, the model, the job and the stack only:
+ * not on the data- or pipeline-parallel size, nor on the hardware. */
+#ifndef TPP_COSTMODEL_PROGRAM_H
+#define TPP_COSTMODEL_PROGRAM_H
+
+#include "costmodel/job.h"
+#include "costmodel/kernel_time.h"
+#include "costmodel/model/model.h"
+#include "costmodel/stack.h"
+#include "costmodel/strategy.h"
+#include "hwprofiles/hardware.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tpp_layer_kind { TPP_LAYER_DECODER, TPP_LAYER_EMBEDDING, TPP_LAYER_HEAD, TPP_LAYER_KIND_COUNT };
+
+struct tpp_layer_axes {
+    enum tpp_layer_kind kind;
+    uint32_t tensor_parallel, context_parallel, ulysses_parallel, micro_batch_size;
+    enum tpp_context_kind context_kind;
+    bool sequence_parallel;
+    bool untied_copy; /* HEAD: holds its own output matrix (untied, or tied with p > 1) */
+};
+
+enum tpp_section {
+    TPP_SECTION_FORWARD,
+    TPP_SECTION_BACKWARD, /* input gradients */
+    TPP_SECTION_WEIGHT,   /* weight gradients */
+    TPP_SECTION_COUNT,
+};
+
+enum tpp_op_kind {
+    TPP_OP_GEMM,
+    TPP_OP_FLASH_FORWARD,
+    TPP_OP_FLASH_BACKWARD,
+    TPP_OP_ATTENTION_GEMM, /* batched products of unfused attention */
+    TPP_OP_MEMORY,         /* memory-bound kernel: bytes */
+    TPP_OP_COMMUNICATION,
+};
+
+enum tpp_op_part { TPP_PART_LINEAR, TPP_PART_ATTENTION, TPP_PART_POINTWISE, TPP_PART_HEAD, TPP_PART_TENSOR, TPP_PART_CONTEXT };
+
+/* Groups a collective of a layer can run over. */
+enum tpp_group_kind { TPP_GROUP_TENSOR, TPP_GROUP_CONTEXT, TPP_GROUP_ULYSSES };
+
+#define TPP_NO_OP (-1)
+
+struct tpp_op {
+    const char *name;         /* static: "qkv forward" */
+    enum tpp_op_kind kind;
+    enum tpp_section section;
+    enum tpp_op_part part;
+    double count;             /* how many times it runs; ring steps are one op with count c-1 */
+    struct tpp_gemm gemm;           /* GEMM */
+    struct tpp_attention attention; /* FLASH_*; ATTENTION_GEMM: shape of the scores */
+    double bytes;             /* MEMORY: traffic; COMMUNICATION: full tensor (collective_time.h) */
+    double kernels;           /* MEMORY: launches */
+    bool attention_core;      /* run again by selective recomputation */
+    bool scaled;              /* MEMORY and unfused attention: time is multiplied by U of the stack */
+    enum tpp_collective collective;
+    enum tpp_group_kind group;
+    int hidden_behind;        /* COMMUNICATION: index of the op it overlaps with, or TPP_NO_OP: fully exposed */
+    bool each_step;           /* ring: hides behind one run of that op at a time */
+};
+
+enum tpp_tensor_life {
+    TPP_TENSOR_INPUT,         /* kept for backward even when the whole layer is recomputed */
+    TPP_TENSOR_SAVED,         /* kept for backward unless the layer is recomputed */
+    TPP_TENSOR_CORE,          /* the same; dropped by selective recomputation too */
+    TPP_TENSOR_SELECTED,      /* the same; kept by torchtitan's selective policy */
+    TPP_TENSOR_BACKWARD_MLP,  /* alive during backward of the MLP */
+    TPP_TENSOR_BACKWARD_ATTENTION, /* alive during backward of attention */
+    TPP_TENSOR_LOSS,          /* alive at the loss */
+    TPP_TENSOR_DUMMY,         /* one for each distinct weight shape, for good (Transformer Engine) */
+    TPP_TENSOR_LIFE_COUNT,
+};
+
+struct tpp_tensor {
+    const char *name;
+    enum tpp_tensor_life life;
+    double bytes;
+};
+
+#define TPP_PROGRAM_MAX_OPS 96
+#define TPP_PROGRAM_MAX_TENSORS 40
+
+struct tpp_program {
+    struct tpp_layer_axes axes;
+    uint32_t num_ops, num_tensors;
+    struct tpp_op ops[TPP_PROGRAM_MAX_OPS];
+    struct tpp_tensor tensors[TPP_PROGRAM_MAX_TENSORS];
+    double tokens;             /* n = b s / c */
+    /* Parameters of one rank, elements. */
+    double parameters;         /* weights held: sharded ones divided by t, replicated ones whole */
+    double linear_parameters;  /* of them in linear layers (quantised by QLoRA) */
+    double trainable_parameters; /* == parameters, or the adapters' (LoRA) */
+    double num_tensors_of_parameters; /* separate weight tensors, for launch-bound optimizers */
+    double forward_launches, backward_launches; /* ops launched by the host, eager */
+};
+
+/* Fills *program. Inputs were checked (tpp_model_check, tpp_strategy_check); MoE and MLA models are refused by the
+ * evaluator before. Sources: cost-model 2.1 (parameters), 4.2 (tensors), 5.1-5.3 and 15.2-15.3 (ops), 7 (collectives). */
+void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job, const struct tpp_stack *stack,
+                       const struct tpp_layer_axes *axes, struct tpp_program *program);
+
+/* V padded as section 2.4 says [exact]: E18. */
+uint64_t tpp_padded_vocabulary(uint64_t vocab_size, uint32_t multiple, uint32_t tensor_parallel);
+
+#endif

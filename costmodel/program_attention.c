@@ -1,0 +1,151 @@
+/* The attention block of a layer without its core: projections, norms, residuals, rotary embedding, layout copies and
+ * kept tensors (cost-model 2.1, 4.2, 4.4, 5.1, 5.3, 15.2, 15.9). */
+#include "costmodel/program_parts.h"
+
+#include <math.h>
+
+/* Width of q, k and v together on one rank. */
+static double qkv_width(const struct tpp_builder *builder)
+{
+    return (builder->local_heads + 2 * builder->local_groups) * builder->model->head_dim;
+}
+
+static struct tpp_linear qkv_linear(const struct tpp_builder *builder)
+{
+    const double d = builder->model->head_dim, query = builder->local_heads * d, key = builder->local_groups * d;
+    struct tpp_linear linear = {
+        .name = "qkv",
+        .columns = qkv_width(builder),
+        .depth = builder->hidden,
+        .bias_elements = builder->model->qkv_bias ? qkv_width(builder) : 0,
+    };
+    if (builder->frozen) { /* q, k and v carry an adapter each */
+        const bool with_key = builder->job->lora_targets != TPP_LORA_QV;
+        linear.adapter_inputs = (with_key ? 3 : 2) * builder->hidden;
+        linear.adapter_outputs = query + key + (with_key ? key : 0);
+    }
+    return linear;
+}
+
+static struct tpp_linear output_linear(const struct tpp_builder *builder)
+{
+    struct tpp_linear linear = {
+        .name = "attention output",
+        .columns = builder->hidden,
+        .depth = builder->local_heads * builder->model->head_dim,
+        .is_row_parallel = true,
+        .bias_elements = builder->model->output_bias ? builder->hidden : 0, /* replicated */
+    };
+    const enum tpp_lora_targets targets = builder->job->lora_targets;
+    if (builder->frozen && (targets == TPP_LORA_ALL_LINEAR || targets == TPP_LORA_ATTENTION)) {
+        linear.adapter_inputs = linear.depth;
+        linear.adapter_outputs = builder->hidden;
+    }
+    return linear;
+}
+
+/* Norms, their parameters (replicated on every rank) and the q/k norms. */
+static void build_norm_parameters(struct tpp_builder *builder)
+{
+    const struct tpp_model *model = builder->model;
+    const double elements = model->norm == TPP_NORM_LAYER ? 2 : model->norm == TPP_NORM_NO_PARAMETERS ? 0 : 1;
+    builder->program->parameters += model->norms_per_layer * elements * builder->hidden + model->qk_norm_elements;
+    builder->program->num_tensors_of_parameters += model->norms_per_layer;
+}
+
+static void build_core_tensors(struct tpp_builder *builder)
+{
+    const double n = builder->tokens, heads = builder->local_heads, s = (double)builder->job->sequence_length;
+    switch (builder->stack->attention) {
+    case TPP_ATTENTION_EAGER: /* 7 a s / t [15.9] */
+        tpp_builder_tensor(builder, "attention scores", TPP_TENSOR_CORE, 7 * heads * s * n);
+        break;
+    case TPP_ATTENTION_FUSED_SOFTMAX: /* softmax output 2; with dropout its output 2 and mask 1 more [S3] */
+        tpp_builder_tensor(builder, "attention scores", TPP_TENSOR_CORE,
+                           (builder->job->attention_dropout > 0 ? 5 : 2) * heads * s * n);
+        break;
+    default:
+        tpp_builder_tensor(builder, "softmax log-sum-exp", TPP_TENSOR_SAVED, 4 * heads * n);
+        tpp_builder_tensor(builder, "softmax log-sum-exp", TPP_TENSOR_SELECTED, 4 * heads * n);
+        break;
+    }
+}
+
+void tpp_build_attention_tensors(struct tpp_builder *builder)
+{
+    const struct tpp_stack *stack = builder->stack;
+    const double n = builder->tokens, q = builder->norm_share, h = builder->hidden, w = stack->weight_bytes;
+    const double context = builder->local_heads * builder->model->head_dim;
+    const enum tpp_context_kind kind = builder->program->axes.context_kind;
+    const bool swaps_heads = kind == TPP_CONTEXT_ULYSSES || kind == TPP_CONTEXT_HYBRID;
+    const struct tpp_linear first = qkv_linear(builder), second = output_linear(builder);
+    tpp_build_linear_parameters(builder, &first);
+    tpp_build_linear_parameters(builder, &second);
+    build_norm_parameters(builder);
+    tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, w * h * q * n);
+    tpp_builder_tensor(builder, "attention norm output", TPP_TENSOR_SAVED, w * h * q * n);
+    if (stack->norm_kernel == TPP_KERNEL_EAGER)
+        tpp_builder_tensor(builder, "attention norm eager copies", TPP_TENSOR_SAVED, 10 * h * q * n);
+    tpp_builder_tensor(builder, "q, k, v", TPP_TENSOR_SAVED, w * qkv_width(builder) * n);
+    if (builder->model->qk_norm)
+        tpp_builder_tensor(builder, "q and k before their norms", TPP_TENSOR_SAVED,
+                           w * (builder->local_heads + builder->local_groups) * builder->model->head_dim * n);
+    tpp_builder_tensor(builder, "attention output", TPP_TENSOR_SAVED, w * context * n);
+    if (swaps_heads && builder->program->axes.context_parallel > 1)
+        tpp_builder_tensor(builder, "attention output before all-to-all", TPP_TENSOR_SAVED, w * context * n);
+    build_core_tensors(builder);
+    if (builder->job->hidden_dropout > 0)
+        tpp_builder_tensor(builder, "attention dropout mask", TPP_TENSOR_SAVED, h * q * n);
+    tpp_builder_tensor(builder, "attention kept by policy", TPP_TENSOR_SELECTED,
+                       w * (2 * context + builder->local_groups * builder->model->head_dim) * n);
+    /* Backward: dO, dQ, dK, dV, the fp32 dQ accumulator of flash attention, the gathered norm output (4.4). */
+    const bool flash = stack->attention < TPP_FLASH_KERNEL_COUNT;
+    tpp_builder_tensor(builder, "q, k, v gradients", TPP_TENSOR_BACKWARD_ATTENTION,
+                       (w * (qkv_width(builder) + context) + (flash ? 4 * context : 0)) * n);
+    tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_ATTENTION, 2 * w * h * n);
+}
+
+/* Rotary embedding of q and k, the q/k norms, and the copies into the kernel's layout. */
+static void build_qkv_pointwise(struct tpp_builder *builder, enum tpp_section section)
+{
+    const struct tpp_model *model = builder->model;
+    const double n = builder->tokens, rotated = (builder->local_heads + builder->local_groups) * model->head_dim;
+    const bool eager = builder->stack->rope_kernel == TPP_KERNEL_EAGER, forward = section == TPP_SECTION_FORWARD;
+    if (model->position == TPP_POSITION_ROPE)
+        tpp_builder_memory(builder, "rotary embedding", section, TPP_PART_POINTWISE,
+                           (eager ? (forward ? 20 : 24) : 4) * rotated * n, eager ? 6 : 1);
+    if (model->qk_norm)
+        tpp_builder_memory(builder, "q and k norms", section, TPP_PART_POINTWISE, (forward ? 4 : 6) * rotated * n, 2);
+    tpp_builder_memory(builder, "q, k, v layout", section, TPP_PART_POINTWISE, 4 * qkv_width(builder) * n, 3);
+}
+
+void tpp_build_attention_forward(struct tpp_builder *builder)
+{
+    const struct tpp_linear first = qkv_linear(builder), second = output_linear(builder);
+    tpp_build_norm(builder, TPP_SECTION_FORWARD, builder->model->norms_per_layer);
+    tpp_build_tensor_entry_forward(builder, "attention");
+    tpp_build_linear_forward(builder, &first);
+    build_qkv_pointwise(builder, TPP_SECTION_FORWARD);
+    tpp_build_core_forward(builder);
+    tpp_build_linear_forward(builder, &second);
+    tpp_build_tensor_exit_forward(builder, "attention");
+    tpp_build_residual(builder, TPP_SECTION_FORWARD);
+    const bool rotary = builder->model->gated_mlp || builder->model->position == TPP_POSITION_ROPE;
+    const bool blocking = builder->stack->launch_blocking;
+    builder->program->forward_launches = blocking ? (rotary ? 32 : 18) : 16;
+    builder->program->backward_launches = blocking ? (rotary ? 52 : 32) : 30;
+}
+
+void tpp_build_attention_backward(struct tpp_builder *builder)
+{
+    const struct tpp_linear first = qkv_linear(builder), second = output_linear(builder);
+    int dgrad, wgrad;
+    tpp_build_residual(builder, TPP_SECTION_BACKWARD);
+    tpp_build_tensor_exit_backward(builder, "attention");
+    tpp_build_linear_backward(builder, &second, NULL, NULL);
+    tpp_build_core_backward(builder);
+    build_qkv_pointwise(builder, TPP_SECTION_BACKWARD);
+    tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
+    tpp_build_tensor_entry_backward(builder, "attention", dgrad, wgrad);
+    tpp_build_norm(builder, TPP_SECTION_BACKWARD, builder->model->norms_per_layer);
+}

@@ -1,0 +1,178 @@
+/* The attention core and context parallelism: flash kernels, ring steps, all-gathers, head all-to-alls, and the unfused
+ * products with their softmax (cost-model 5.2, 7 "CP", 15.3). */
+#include "costmodel/program_parts.h"
+
+#include <math.h>
+
+/* How the sequence and the heads of one micro-batch lie on a rank during attention. */
+struct core {
+    double ring;          /* ranks of the ring (or of the key/value gather), 1 without */
+    double heads, groups; /* on this rank during attention */
+    double rows;          /* sequences (or packed documents) */
+    double length;        /* tokens of one of them held by this rank */
+    bool gathered;        /* keys and values of the whole sequence are here */
+    double whole_length;  /* tokens of one sequence or document, all ranks together */
+};
+
+static struct core core_start(const struct tpp_builder *builder)
+{
+    const struct tpp_layer_axes *axes = &builder->program->axes;
+    const double c = axes->context_parallel;
+    const double u = axes->context_kind == TPP_CONTEXT_ULYSSES  ? c
+                     : axes->context_kind == TPP_CONTEXT_HYBRID ? axes->ulysses_parallel
+                                                                : 1;
+    const double s = (double)builder->job->sequence_length, block = (double)builder->job->attention_block_length;
+    struct core core = {
+        .ring = c / u,
+        .heads = builder->local_heads / u,
+        .groups = fmax(1, builder->local_groups / u),
+        .rows = axes->micro_batch_size,
+        .whole_length = s,
+        .gathered = axes->context_kind == TPP_CONTEXT_ALL_GATHER && c > 1,
+    };
+    if (block > 0 && block < s) { /* packed documents: only the blocks on the diagonal are computed */
+        core.rows *= s / block;
+        core.whole_length = block;
+    }
+    core.length = core.whole_length / core.ring;
+    return core;
+}
+
+static struct tpp_op *flash_op(struct tpp_builder *builder, const struct core *core, const char *name,
+                               enum tpp_section section, double query_length, double key_length, bool causal)
+{
+    struct tpp_op *op = tpp_builder_op(builder, name,
+                                       section == TPP_SECTION_FORWARD ? TPP_OP_FLASH_FORWARD : TPP_OP_FLASH_BACKWARD,
+                                       section, TPP_PART_ATTENTION);
+    op->attention = (struct tpp_attention){
+        .batch = core->rows, .heads = core->heads, .query_length = query_length, .key_length = key_length,
+        .qk_head_dim = builder->model->head_dim, .v_head_dim = builder->model->head_dim, .causal = causal,
+        .kernel = builder->stack->attention,
+    };
+    op->attention_core = true;
+    return op;
+}
+
+/* Ring: the other c-1 steps are full (s/c x s/2c) rectangles on every rank, thanks to the zig-zag cut; each hides the
+ * transfer of the next keys and values (backward: and of their gradients), plus a correction of the partial results. */
+static void build_ring_steps(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
+{
+    const bool forward = section == TPP_SECTION_FORWARD;
+    const double d = builder->model->head_dim, steps = core->ring - 1;
+    flash_op(builder, core, "ring attention", section, core->length, core->length / 2, false)->count = steps;
+    const int attention = (int)builder->program->num_ops - 1;
+    struct tpp_op *op = tpp_builder_op(builder, "ring keys and values", TPP_OP_COMMUNICATION, section, TPP_PART_CONTEXT);
+    op->group = TPP_GROUP_CONTEXT;
+    op->collective = TPP_SEND_RECV;
+    op->count = steps;
+    op->bytes = (forward ? 4 : 8) * core->rows * core->length * core->groups * d;
+    op->hidden_behind = attention;
+    op->each_step = true;
+    const int correction = tpp_builder_memory(builder, "ring correction", section, TPP_PART_CONTEXT,
+                                              6 * builder->tokens * builder->local_heads * d, 1);
+    builder->program->ops[correction].count = steps;
+}
+
+static void build_flash(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
+{
+    const struct tpp_model *model = builder->model;
+    if (core->gathered) {
+        flash_op(builder, core, "attention", section, core->length, core->whole_length, true);
+        return;
+    }
+    /* Layers with a sliding window see at most that many keys a query. */
+    const double windowed = model->sliding_window > 0 && model->sliding_window < core->length
+                                ? (double)model->sliding_window_layers / model->num_layers
+                                : 0;
+    if (windowed < 1)
+        flash_op(builder, core, "attention", section, core->length, core->length, true)->count = 1 - windowed;
+    if (windowed > 0)
+        flash_op(builder, core, "window attention", section, core->length, model->sliding_window, false)->count =
+            windowed;
+    if (core->ring > 1)
+        build_ring_steps(builder, core, section);
+}
+
+/* Traffic of the softmax, bytes of one score, without dropout (5.2, 15.3). */
+static double softmax_bytes(const struct tpp_builder *builder, enum tpp_section section)
+{
+    const bool forward = section == TPP_SECTION_FORWARD;
+    const double dropout = builder->job->attention_dropout > 0 ? 5 : 0;
+    if (builder->stack->attention == TPP_ATTENTION_EAGER)
+        return (forward ? 33 : 38) + dropout;
+    return (forward ? 4 : 6) + dropout;
+}
+
+static void build_unfused(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
+{
+    const bool forward = section == TPP_SECTION_FORWARD;
+    struct tpp_op *op =
+        tpp_builder_op(builder, "attention products", TPP_OP_ATTENTION_GEMM, section, TPP_PART_ATTENTION);
+    op->attention = (struct tpp_attention){
+        .batch = core->rows, .heads = core->heads, .query_length = core->length, .key_length = core->whole_length,
+        .qk_head_dim = builder->model->head_dim, .v_head_dim = builder->model->head_dim,
+        .kernel = builder->stack->attention,
+    };
+    op->count = forward ? 2 : 4;
+    op->scaled = true;
+    op->attention_core = true;
+    const double scores = core->rows * core->heads * core->length * core->whole_length;
+    const int softmax = tpp_builder_memory(builder, "softmax", section, TPP_PART_ATTENTION,
+                                           softmax_bytes(builder, section) * scores, 2);
+    builder->program->ops[softmax].attention_core = true;
+}
+
+static void build_context_collective(struct tpp_builder *builder, const char *name, enum tpp_section section,
+                                     enum tpp_group_kind group, enum tpp_collective collective, double bytes)
+{
+    tpp_builder_collective(builder, name, section, group, collective, bytes, TPP_NO_OP);
+}
+
+/* Ulysses: queries, keys and values change from sequence cuts to head cuts, the result changes back (7 "Ulysses"). Keys
+ * and values are replicated when there are fewer groups than ranks. */
+static void build_head_swap(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
+{
+    const struct tpp_layer_axes *axes = &builder->program->axes;
+    const double u = axes->context_parallel / core->ring, d = builder->model->head_dim, n = builder->tokens;
+    if (u <= 1)
+        return;
+    const double groups = fmax(builder->local_groups, u);
+    build_context_collective(builder, "q, k, v all-to-all", section, TPP_GROUP_ULYSSES, TPP_ALL_TO_ALL,
+                             2 * n * (builder->local_heads + 2 * groups) * d);
+    build_context_collective(builder, "attention output all-to-all", section, TPP_GROUP_ULYSSES, TPP_ALL_TO_ALL,
+                             2 * n * builder->local_heads * d);
+}
+
+static void build_key_value_gather(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
+{
+    if (!core->gathered)
+        return;
+    const double bytes =
+        4 * builder->program->axes.micro_batch_size * (double)builder->job->sequence_length * core->groups *
+        builder->model->head_dim;
+    build_context_collective(builder, "keys and values", section, TPP_GROUP_CONTEXT, TPP_ALL_GATHER, bytes);
+    if (section == TPP_SECTION_BACKWARD)
+        build_context_collective(builder, "key and value gradients", section, TPP_GROUP_CONTEXT, TPP_REDUCE_SCATTER,
+                                 bytes);
+}
+
+static void build_core(struct tpp_builder *builder, enum tpp_section section)
+{
+    const struct core core = core_start(builder);
+    build_head_swap(builder, &core, section);
+    build_key_value_gather(builder, &core, section);
+    if (builder->stack->attention < TPP_FLASH_KERNEL_COUNT)
+        build_flash(builder, &core, section);
+    else
+        build_unfused(builder, &core, section);
+}
+
+void tpp_build_core_forward(struct tpp_builder *builder)
+{
+    build_core(builder, TPP_SECTION_FORWARD);
+}
+
+void tpp_build_core_backward(struct tpp_builder *builder)
+{
+    build_core(builder, TPP_SECTION_BACKWARD);
+}

@@ -1,0 +1,124 @@
+/* Embedding and output head with the loss (cost-model 4.4, 5.1, 5.3, 7, 15.4, 15.8). */
+#include "costmodel/program_parts.h"
+
+/* Memory at the loss, bytes of one local logit, by implementation (4.4, 15.4, 15.8). */
+static double loss_peak_bytes(const struct tpp_stack *stack)
+{
+    if (stack->lm_head_output == TPP_LM_HEAD_GATHERED)
+        return 18;
+    switch (stack->loss_kernel) {
+    case TPP_LOSS_FUSED:
+        /* Hugging Face's float() copy stays; TE and Triton write the gradient in place. */
+        return stack->framework == TPP_FRAMEWORK_HF_TRAINER ? 8 : 2;
+    case TPP_LOSS_UNFUSED:
+        return 10;
+    case TPP_LOSS_COMPILED:
+        return 9.5;
+    case TPP_LOSS_FUSED_LINEAR:
+        return 0;
+    default:
+        return 12;
+    }
+}
+
+/* Traffic of the loss, bytes of one local logit (5.3, 15.4). */
+static double loss_traffic_bytes(const struct tpp_stack *stack, enum tpp_section section)
+{
+    const bool forward = section == TPP_SECTION_FORWARD;
+    if (stack->lm_head_output == TPP_LM_HEAD_GATHERED)
+        return forward ? 18 : 12;
+    switch (stack->loss_kernel) {
+    case TPP_LOSS_UNFUSED:
+        return forward ? 34 : 14;
+    case TPP_LOSS_FUSED:
+    case TPP_LOSS_FUSED_LINEAR:
+        return forward ? 10 : 4;
+    default:
+        return forward ? 18 : 12;
+    }
+}
+
+static double padded_vocabulary(const struct tpp_builder *builder)
+{
+    return (double)tpp_padded_vocabulary(builder->model->vocab_size, builder->stack->vocabulary_multiple,
+                                         builder->tensor_parallel);
+}
+
+void tpp_build_embedding(struct tpp_builder *builder)
+{
+    const struct tpp_model *model = builder->model;
+    const double n = builder->tokens, h = builder->hidden, activation = builder->stack->weight_bytes * n * h;
+    const bool dropout = builder->job->hidden_dropout > 0;
+    const double norm = model->norm == TPP_NORM_LAYER ? 2 : 1;
+    struct tpp_program *program = builder->program;
+    program->parameters = padded_vocabulary(builder) * h / builder->tensor_parallel + model->learned_position_rows * h +
+                          (model->embedding_norm ? norm * h : 0);
+    program->num_tensors_of_parameters = 1;
+    tpp_builder_memory(builder, "embedding", TPP_SECTION_FORWARD, TPP_PART_HEAD, (6 + (dropout ? 3 : 0)) * h * n, 2);
+    tpp_builder_collective(builder, "embedding", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR,
+                           builder->sequence_parallel ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE, activation, TPP_NO_OP);
+    if (builder->frozen)
+        return;
+    if (builder->sequence_parallel)
+        tpp_builder_collective(builder, "embedding", TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER, activation,
+                               TPP_NO_OP);
+    tpp_builder_memory(builder, "embedding", TPP_SECTION_BACKWARD, TPP_PART_HEAD, 10 * h * n, 2);
+}
+
+static void build_head_tensors(struct tpp_builder *builder, double local_logits)
+{
+    const double n = builder->tokens, h = builder->hidden, w = builder->stack->weight_bytes;
+    tpp_builder_tensor(builder, "logits and loss", TPP_TENSOR_LOSS,
+                       loss_peak_bytes(builder->stack) / 2 * w * n * local_logits);
+    tpp_builder_tensor(builder, "head input", TPP_TENSOR_LOSS, w * n * h);
+    if (builder->tensor_parallel > 1)
+        tpp_builder_tensor(builder, "tensor-parallel gather buffer", TPP_TENSOR_LOSS, w * n * h);
+}
+
+/* Head GEMMs, loss and their collectives: one gather of the input (SP), three all-reduces of 4n bytes for the
+ * vocabulary-parallel loss, or one gather of all logits. */
+static void build_head_ops(struct tpp_builder *builder, double local_vocabulary, double local_logits)
+{
+    const double n = builder->tokens, h = builder->hidden, activation = builder->stack->weight_bytes * n * h;
+    const bool gathered = builder->stack->lm_head_output == TPP_LM_HEAD_GATHERED;
+    tpp_build_norm(builder, TPP_SECTION_FORWARD, 1);
+    tpp_build_tensor_entry_forward(builder, "head");
+    tpp_builder_gemm(builder, "head", TPP_SECTION_FORWARD, TPP_PART_HEAD, n, local_vocabulary, h);
+    if (gathered)
+        tpp_builder_collective(builder, "logits", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
+                               builder->stack->weight_bytes * n * local_logits, TPP_NO_OP);
+    for (int i = 0; !gathered && i < 3; i++)
+        tpp_builder_collective(builder, "loss", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, 4 * n, TPP_NO_OP);
+    tpp_builder_memory(builder, "loss", TPP_SECTION_FORWARD, TPP_PART_HEAD,
+                       loss_traffic_bytes(builder->stack, TPP_SECTION_FORWARD) * n * local_logits, 4);
+    tpp_builder_memory(builder, "loss", TPP_SECTION_BACKWARD, TPP_PART_HEAD,
+                       loss_traffic_bytes(builder->stack, TPP_SECTION_BACKWARD) * n * local_logits, 2);
+    tpp_builder_gemm(builder, "head", TPP_SECTION_BACKWARD, TPP_PART_HEAD, n, h, local_vocabulary);
+    int wgrad = TPP_NO_OP;
+    if (!builder->frozen)
+        wgrad = tpp_builder_gemm(builder, "head", TPP_SECTION_WEIGHT, TPP_PART_HEAD, local_vocabulary, h, n);
+    tpp_builder_collective(builder, "head", TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR,
+                           builder->sequence_parallel ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE, activation,
+                           builder->stack->tensor_parallel_async ? wgrad : TPP_NO_OP);
+    tpp_build_norm(builder, TPP_SECTION_BACKWARD, 1);
+}
+
+void tpp_build_head(struct tpp_builder *builder)
+{
+    const struct tpp_model *model = builder->model;
+    const double h = builder->hidden, vocabulary = padded_vocabulary(builder);
+    const double local_vocabulary = vocabulary / builder->tensor_parallel;
+    const bool gathered = builder->stack->lm_head_output == TPP_LM_HEAD_GATHERED;
+    const double local_logits = gathered ? vocabulary : local_vocabulary;
+    struct tpp_program *program = builder->program;
+    program->parameters = (model->final_norm ? h * (model->norm == TPP_NORM_LAYER ? 2 : 1) : 0);
+    program->num_tensors_of_parameters = 1;
+    if (program->axes.untied_copy) {
+        program->parameters += local_vocabulary * h + (model->lm_head_bias ? local_vocabulary : 0);
+        program->num_tensors_of_parameters += 1;
+    }
+    if (builder->stack->transformer_engine && !builder->frozen && builder->stack->gradient_bytes == 4)
+        tpp_builder_tensor(builder, "head", TPP_TENSOR_DUMMY, 2 * local_vocabulary * h);
+    build_head_tensors(builder, local_logits);
+    build_head_ops(builder, local_vocabulary, local_logits);
+}

@@ -1,0 +1,134 @@
+/* Linear layers, norms and residuals, and the tensor-parallel collectives around them (cost-model 5.1, 5.3, 7, 15.2). */
+#include "costmodel/program_parts.h"
+
+/* 4.5 B of traffic for each quantised parameter in every pass [15.8]. */
+static const double dequantise_bytes = 4.5;
+
+static bool has_adapter(const struct tpp_linear *linear)
+{
+    return linear->adapter_inputs > 0;
+}
+
+void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_linear *linear)
+{
+    struct tpp_program *program = builder->program;
+    const double weights = linear->columns * linear->depth;
+    program->parameters += weights + linear->bias_elements;
+    program->linear_parameters += weights;
+    program->num_tensors_of_parameters += linear->bias_elements > 0 ? 2 : 1;
+    if (builder->frozen && has_adapter(linear))
+        program->trainable_parameters +=
+            builder->job->lora_rank * (linear->adapter_inputs + linear->adapter_outputs);
+    /* One cached bf16 buffer for each distinct weight shape (4.4, Transformer Engine with fused wgrad accumulation). */
+    if (builder->stack->transformer_engine && !builder->frozen && builder->stack->gradient_bytes == 4)
+        tpp_builder_tensor(builder, linear->name, TPP_TENSOR_DUMMY, 2 * weights);
+}
+
+static void build_dequantise(struct tpp_builder *builder, const struct tpp_linear *linear, enum tpp_section section)
+{
+    if (builder->job->task == TPP_TASK_QLORA)
+        tpp_builder_memory(builder, "dequantise", section, TPP_PART_POINTWISE,
+                           dequantise_bytes * linear->columns * linear->depth, 1);
+}
+
+int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linear *linear)
+{
+    const double n = builder->tokens;
+    build_dequantise(builder, linear, TPP_SECTION_FORWARD);
+    const int gemm = tpp_builder_gemm(builder, linear->name, TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->columns,
+                                      linear->depth);
+    if (builder->frozen && has_adapter(linear)) {
+        const double rank = builder->job->lora_rank;
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, rank, linear->depth);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->columns, rank);
+        tpp_builder_memory(builder, "adapter sum", TPP_SECTION_FORWARD, TPP_PART_POINTWISE, 6 * n * linear->columns, 1);
+    }
+    return gemm;
+}
+
+void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad)
+{
+    const double n = builder->tokens;
+    build_dequantise(builder, linear, TPP_SECTION_BACKWARD);
+    const int input = tpp_builder_gemm(builder, linear->name, TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, linear->depth,
+                                       linear->columns);
+    int weight = TPP_NO_OP;
+    if (!builder->frozen) {
+        weight = tpp_builder_gemm(builder, linear->name, TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->columns,
+                                  linear->depth, n);
+    } else if (has_adapter(linear)) {
+        const double rank = builder->job->lora_rank;
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, rank, linear->columns);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, linear->depth, rank);
+        tpp_builder_memory(builder, "adapter sum", TPP_SECTION_BACKWARD, TPP_PART_POINTWISE, 6 * n * linear->depth, 1);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->columns, rank, n);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, rank, linear->depth, n);
+    }
+    if (dgrad)
+        *dgrad = input;
+    if (wgrad)
+        *wgrad = weight;
+}
+
+/* Bytes of one activation of the micro-batch, n h elements of the compute type. */
+static double activation_bytes(const struct tpp_builder *builder)
+{
+    return builder->stack->weight_bytes * builder->tokens * builder->hidden;
+}
+
+void tpp_build_tensor_entry_forward(struct tpp_builder *builder, const char *name)
+{
+    if (builder->sequence_parallel)
+        tpp_builder_collective(builder, name, TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
+                               activation_bytes(builder), TPP_NO_OP);
+}
+
+void tpp_build_tensor_exit_forward(struct tpp_builder *builder, const char *name)
+{
+    tpp_builder_collective(builder, name, TPP_SECTION_FORWARD, TPP_GROUP_TENSOR,
+                           builder->sequence_parallel ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE, activation_bytes(builder),
+                           TPP_NO_OP);
+}
+
+void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *name)
+{
+    if (builder->sequence_parallel)
+        tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
+                               activation_bytes(builder), TPP_NO_OP);
+}
+
+void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, int dgrad, int wgrad)
+{
+    const bool async = builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
+    const double bytes = activation_bytes(builder);
+    if (!builder->sequence_parallel) {
+        tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, bytes,
+                               async ? wgrad : TPP_NO_OP);
+        return;
+    }
+    if (!builder->frozen) /* the saved norm output is gathered again for wgrad only */
+        tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER, bytes,
+                               async ? dgrad : TPP_NO_OP);
+    tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_REDUCE_SCATTER, bytes,
+                           async ? wgrad : TPP_NO_OP);
+}
+
+void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, double num_norms)
+{
+    const bool eager = builder->stack->norm_kernel == TPP_KERNEL_EAGER;
+    const double forward = eager ? 34 : 4, backward = eager ? 66 : 6;
+    tpp_builder_memory(builder, "norm", section, TPP_PART_POINTWISE,
+                       num_norms * (section == TPP_SECTION_FORWARD ? forward : backward) * builder->hidden *
+                           builder->tokens * builder->norm_share,
+                       num_norms * (eager ? 7 : 1));
+}
+
+void tpp_build_residual(struct tpp_builder *builder, enum tpp_section section)
+{
+    const bool dropout = builder->job->hidden_dropout > 0;
+    const double forward = dropout ? 14 : 12, backward = dropout ? 10 : 8;
+    tpp_builder_memory(builder, "residual", section, TPP_PART_POINTWISE,
+                       (section == TPP_SECTION_FORWARD ? forward : backward) * builder->hidden * builder->tokens *
+                           builder->norm_share,
+                       2);
+}

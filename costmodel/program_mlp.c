@@ -1,0 +1,96 @@
+/* The dense MLP of a layer: parameters, kept tensors, operations (cost-model 2.1, 4.2, 4.4, 5.1, 5.3, 15.2, 15.9). */
+#include "costmodel/program_parts.h"
+
+static bool has_mlp_adapters(const struct tpp_builder *builder)
+{
+    return builder->frozen && builder->job->lora_targets == TPP_LORA_ALL_LINEAR;
+}
+
+/* Gate and up projection as one product (column-parallel); plain: one matrix. */
+static struct tpp_linear mlp_in(const struct tpp_builder *builder)
+{
+    const double matrices = builder->model->gated_mlp ? 2 : 1;
+    struct tpp_linear linear = {
+        .name = "mlp in",
+        .columns = matrices * builder->local_ffn,
+        .depth = builder->hidden,
+        .bias_elements = builder->model->mlp_bias ? matrices * builder->local_ffn : 0,
+    };
+    if (has_mlp_adapters(builder)) {
+        linear.adapter_inputs = matrices * builder->hidden;
+        linear.adapter_outputs = linear.columns;
+    }
+    return linear;
+}
+
+static struct tpp_linear mlp_out(const struct tpp_builder *builder)
+{
+    struct tpp_linear linear = {
+        .name = "mlp out",
+        .columns = builder->hidden,
+        .depth = builder->local_ffn,
+        .is_row_parallel = true,
+        .bias_elements = builder->model->mlp_bias ? builder->hidden : 0, /* replicated */
+    };
+    if (has_mlp_adapters(builder)) {
+        linear.adapter_inputs = builder->local_ffn;
+        linear.adapter_outputs = builder->hidden;
+    }
+    return linear;
+}
+
+static void build_activation(struct tpp_builder *builder, enum tpp_section section)
+{
+    const bool gated = builder->model->gated_mlp;
+    const bool eager = gated && builder->stack->activation_kernel == TPP_KERNEL_EAGER;
+    const double forward = eager ? 10 : gated ? 6 : 4, backward = eager ? 16 : gated ? 10 : 6;
+    tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE,
+                       (section == TPP_SECTION_FORWARD ? forward : backward) * builder->local_ffn * builder->tokens,
+                       eager ? 2 : 1);
+}
+
+void tpp_build_mlp_tensors(struct tpp_builder *builder)
+{
+    const struct tpp_stack *stack = builder->stack;
+    const double n = builder->tokens, q = builder->norm_share, f = builder->local_ffn, h = builder->hidden;
+    const double w = stack->weight_bytes, in = builder->model->gated_mlp ? 2 * f : f;
+    const struct tpp_linear first = mlp_in(builder), second = mlp_out(builder);
+    tpp_build_linear_parameters(builder, &first);
+    tpp_build_linear_parameters(builder, &second);
+    tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
+    tpp_builder_tensor(builder, "mlp norm output", TPP_TENSOR_SAVED, w * h * q * n);
+    if (stack->norm_kernel == TPP_KERNEL_EAGER)
+        tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_SAVED, 10 * h * q * n);
+    tpp_builder_tensor(builder, "mlp in output", TPP_TENSOR_SAVED, w * in * n);
+    tpp_builder_tensor(builder, "activation output", TPP_TENSOR_SAVED, w * f * n);
+    if (builder->model->gated_mlp && stack->activation_kernel == TPP_KERNEL_EAGER)
+        tpp_builder_tensor(builder, "activation eager copy", TPP_TENSOR_SAVED, 2 * f * n);
+    if (builder->job->hidden_dropout > 0)
+        tpp_builder_tensor(builder, "mlp dropout mask", TPP_TENSOR_SAVED, h * q * n);
+    /* torchtitan's selective policy keeps every second product: gate and down (4.2 E). */
+    tpp_builder_tensor(builder, "mlp kept by policy", TPP_TENSOR_SELECTED, (w * f + w * h * q) * n);
+    /* Backward: gradient of the MLP-in output twice, the gathered norm output and its gradient (4.4). */
+    tpp_builder_tensor(builder, "mlp in gradient", TPP_TENSOR_BACKWARD_MLP, 2 * w * in * n);
+    tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_MLP, 2 * w * h * n);
+}
+
+void tpp_build_mlp_forward(struct tpp_builder *builder)
+{
+    const struct tpp_linear first = mlp_in(builder), second = mlp_out(builder);
+    tpp_build_tensor_entry_forward(builder, "mlp");
+    tpp_build_linear_forward(builder, &first);
+    build_activation(builder, TPP_SECTION_FORWARD);
+    tpp_build_linear_forward(builder, &second);
+    tpp_build_tensor_exit_forward(builder, "mlp");
+}
+
+void tpp_build_mlp_backward(struct tpp_builder *builder)
+{
+    const struct tpp_linear first = mlp_in(builder), second = mlp_out(builder);
+    int dgrad, wgrad;
+    tpp_build_tensor_exit_backward(builder, "mlp");
+    tpp_build_linear_backward(builder, &second, NULL, NULL);
+    build_activation(builder, TPP_SECTION_BACKWARD);
+    tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
+    tpp_build_tensor_entry_backward(builder, "mlp", dgrad, wgrad);
+}

@@ -1,0 +1,70 @@
+/* program_parts.h - private to the layer program: the builder and its parts, one file for each part of a layer. */
+#ifndef TPP_COSTMODEL_PROGRAM_PARTS_H
+#define TPP_COSTMODEL_PROGRAM_PARTS_H
+
+#include "costmodel/program.h"
+
+#include <assert.h>
+
+struct tpp_builder {
+    const struct tpp_model *model;
+    const struct tpp_job *job;
+    const struct tpp_stack *stack;
+    struct tpp_program *program;
+    uint32_t tensor_parallel;
+    bool sequence_parallel;
+    bool frozen;          /* base weights have no gradient (LoRA, QLoRA) */
+    double hidden;        /* h */
+    double tokens;        /* n */
+    double norm_share;    /* n_q / n: 1/t with sequence parallelism, else 1 */
+    double local_heads;   /* a / t */
+    double local_groups;  /* max(1, kv / t) */
+    double local_ffn;     /* f / t */
+};
+
+struct tpp_linear {
+    const char *name;
+    double columns;       /* N: local output width */
+    double depth;         /* K: local input width */
+    bool is_row_parallel; /* output needs a reduction over the tensor-parallel group */
+    double bias_elements; /* on one rank */
+    double adapter_inputs, adapter_outputs; /* sums over its adapted matrices of local A columns and B rows; 0: none */
+};
+
+struct tpp_op *tpp_builder_op(struct tpp_builder *builder, const char *name, enum tpp_op_kind kind,
+                              enum tpp_section section, enum tpp_op_part part);
+/* Return the index of the new op, or TPP_NO_OP when there is nothing to do. */
+int tpp_builder_memory(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
+                       double bytes, double kernels);
+int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
+                     double m, double n, double k);
+void tpp_builder_collective(struct tpp_builder *builder, const char *name, enum tpp_section section,
+                            enum tpp_group_kind group, enum tpp_collective collective, double bytes, int hidden_behind);
+void tpp_builder_tensor(struct tpp_builder *builder, const char *name, enum tpp_tensor_life life, double bytes);
+
+/* One linear layer with its adapters and quantisation; program_linear.c. */
+void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_linear *linear);
+int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linear *linear);
+/* *dgrad and *wgrad become the indices of the two GEMMs (wgrad: TPP_NO_OP when frozen); both may be NULL. */
+void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad);
+/* Tensor-parallel collectives around a pair of linears: column-parallel entry and row-parallel exit. */
+void tpp_build_tensor_entry_forward(struct tpp_builder *builder, const char *name);
+void tpp_build_tensor_exit_forward(struct tpp_builder *builder, const char *name);
+void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *name);
+void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, int dgrad, int wgrad);
+
+void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, double num_norms);
+void tpp_build_residual(struct tpp_builder *builder, enum tpp_section section);
+
+void tpp_build_attention_forward(struct tpp_builder *builder);
+void tpp_build_attention_backward(struct tpp_builder *builder);
+void tpp_build_attention_tensors(struct tpp_builder *builder);
+void tpp_build_core_forward(struct tpp_builder *builder);
+void tpp_build_core_backward(struct tpp_builder *builder);
+void tpp_build_mlp_forward(struct tpp_builder *builder);
+void tpp_build_mlp_backward(struct tpp_builder *builder);
+void tpp_build_mlp_tensors(struct tpp_builder *builder);
+void tpp_build_embedding(struct tpp_builder *builder);
+void tpp_build_head(struct tpp_builder *builder);
+
+#endif

@@ -1,0 +1,180 @@
+#include "costmodel/stack.h"
+
+#include <string.h>
+
+/* Defaults of a framework's current release; sources: cost-model 5.2-5.4, 15.1, 15.4, 15.8 and launch-formats 1, 2, 6, 8. */
+struct framework_row {
+    const char *name;
+    enum tpp_engine engine;
+    bool fused_kernels;       /* norm, activation, rotary */
+    enum tpp_loss_kernel loss_kernel;
+    bool transformer_engine;
+    bool tensor_parallel_async;
+    bool tensor_parallel_other;
+    enum tpp_lm_head_output lm_head_output;
+    bool newest_attention;    /* cuDNN / FlashAttention-3 where the GPU has it; else FlashAttention-2 */
+    double memory_bound_factor;
+    uint32_t vocabulary_multiple;
+    bool scatter_gather, overlap_p2p;
+};
+
+static const struct framework_row frameworks[TPP_FRAMEWORK_COUNT] = {
+    [TPP_FRAMEWORK_MEGATRON_LM] = {"megatron-lm", TPP_ENGINE_MEGATRON, true, TPP_LOSS_UNFUSED, true, true, false,
+                                   TPP_LM_HEAD_VOCABULARY_PARALLEL, true, 1.05, 128, true, true},
+    [TPP_FRAMEWORK_MEGATRON_DEEPSPEED] = {"megatron-deepspeed", TPP_ENGINE_DEEPSPEED, true, TPP_LOSS_UNFUSED, false,
+                                          false, false, TPP_LM_HEAD_VOCABULARY_PARALLEL, false, 1.2, 128, true, false},
+    [TPP_FRAMEWORK_NEMO] = {"nemo", TPP_ENGINE_MEGATRON, true, TPP_LOSS_FUSED, true, true, false,
+                            TPP_LM_HEAD_VOCABULARY_PARALLEL, true, 1.05, 128, true, true},
+    [TPP_FRAMEWORK_MS_SWIFT] = {"ms-swift", TPP_ENGINE_MEGATRON, true, TPP_LOSS_FUSED, true, true, false,
+                                TPP_LM_HEAD_VOCABULARY_PARALLEL, false, 1.05, 128, true, true},
+    [TPP_FRAMEWORK_TORCHTITAN] = {"torchtitan", TPP_ENGINE_FSDP2, true, TPP_LOSS_COMPILED, false, false, false,
+                                  TPP_LM_HEAD_VOCABULARY_PARALLEL, false, 1.05, 1, false, false},
+    [TPP_FRAMEWORK_LLM_FOUNDRY] = {"llm-foundry", TPP_ENGINE_FSDP1, true, TPP_LOSS_EAGER, false, false, true,
+                                   TPP_LM_HEAD_GATHERED, false, 1.25, 1, false, false},
+    [TPP_FRAMEWORK_HF_TRAINER] = {"hf-trainer", TPP_ENGINE_FSDP1, false, TPP_LOSS_EAGER, false, false, true,
+                                  TPP_LM_HEAD_GATHERED, false, 1.25, 1, false, false},
+    [TPP_FRAMEWORK_NANOTRON] = {"nanotron", TPP_ENGINE_DDP, false, TPP_LOSS_UNFUSED, false, true, true,
+                                TPP_LM_HEAD_VOCABULARY_PARALLEL, false, 1.25, 1, false, false},
+    [TPP_FRAMEWORK_OTHER] = {"other", TPP_ENGINE_DDP, false, TPP_LOSS_EAGER, false, false, true, TPP_LM_HEAD_GATHERED,
+                             false, 1.25, 1, false, false},
+};
+
+static const char *const engine_names[TPP_ENGINE_COUNT] = {
+    [TPP_ENGINE_MEGATRON] = "megatron", [TPP_ENGINE_DEEPSPEED] = "deepspeed",
+    [TPP_ENGINE_DEEPSPEED_PIPELINE] = "deepspeed-pipeline", [TPP_ENGINE_FSDP1] = "fsdp1",
+    [TPP_ENGINE_FSDP2] = "fsdp2", [TPP_ENGINE_DDP] = "ddp"};
+
+/* Data loader hand-off, logging, gradient-norm all-reduce, host synchronisation [fit], 5.4. */
+static const double fixed_seconds = 0.010;
+
+static enum tpp_attention_kernel default_attention(const struct framework_row *row, const struct tpp_gpu *gpu)
+{
+    if (row->newest_attention && gpu->flash_forward_fraction[TPP_ATTENTION_FLASH3] > 0)
+        return TPP_ATTENTION_FLASH3;
+    if (gpu->flash_forward_fraction[TPP_ATTENTION_FLASH2] > 0)
+        return TPP_ATTENTION_FLASH2;
+    if (gpu->flash_forward_fraction[TPP_ATTENTION_FLASH3] > 0)
+        return TPP_ATTENTION_FLASH3;
+    return row->fused_kernels ? TPP_ATTENTION_FUSED_SOFTMAX : TPP_ATTENTION_EAGER;
+}
+
+void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu, const struct tpp_job *job,
+                        struct tpp_stack *stack)
+{
+    const struct framework_row *row = &frameworks[framework];
+    const enum tpp_kernel_style style = row->fused_kernels ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    memset(stack, 0, sizeof(*stack));
+    stack->framework = framework;
+    stack->engine = row->engine;
+    stack->attention = default_attention(row, gpu);
+    stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = style;
+    stack->loss_kernel = row->loss_kernel;
+    stack->lm_head_output = row->lm_head_output;
+    stack->transformer_engine = row->transformer_engine;
+    stack->tensor_parallel_async = row->tensor_parallel_async;
+    stack->tensor_parallel_other = row->tensor_parallel_other;
+    stack->memory_bound_factor = row->memory_bound_factor;
+    stack->vocabulary_multiple = row->vocabulary_multiple;
+    stack->scatter_gather = row->scatter_gather;
+    stack->overlap_p2p = row->overlap_p2p;
+    stack->fixed_seconds = fixed_seconds;
+    tpp_stack_set_dtypes(stack, job);
+}
+
+/* Bytes a parameter by engine and precision, cost-model 4.1 and 15.7 [exact]. */
+void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
+{
+    const bool fp32 = job->precision == TPP_PRECISION_FP32, fp16 = job->precision == TPP_PRECISION_FP16;
+    const uint32_t w = fp32 ? 4 : 2;
+    stack->weight_bytes = stack->shard_weight_bytes = w;
+    if (tpp_engine_is_fsdp(stack->engine)) { /* fp32 shards, compute in w, reduced in fp32 */
+        stack->shard_weight_bytes = tpp_job_is_adapter(job) ? w : 4;
+        stack->gradient_bytes = stack->reduce_bytes = 4;
+        stack->optimizer_bytes = 8;
+        return;
+    }
+    switch (stack->engine) {
+    case TPP_ENGINE_MEGATRON:
+        stack->gradient_bytes = stack->reduce_bytes = fp16 ? 2 : 4;
+        stack->optimizer_bytes = fp32 ? 8 : fp16 ? 16 : 12;
+        return;
+    case TPP_ENGINE_DEEPSPEED_PIPELINE:
+        stack->gradient_bytes = w;
+        stack->reduce_bytes = fp16 ? 2 : 4;
+        stack->optimizer_bytes = fp32 ? 8 : fp16 ? 16 : 12;
+        return;
+    case TPP_ENGINE_DEEPSPEED:
+        stack->gradient_bytes = stack->reduce_bytes = w;
+        stack->optimizer_bytes = fp32 ? 8 : 16;
+        return;
+    default: /* DDP under autocast: fp32 weights and states, a 16-bit copy in compute */
+        stack->gradient_bytes = stack->reduce_bytes = 4;
+        stack->optimizer_bytes = fp32 ? 8 : 12;
+        return;
+    }
+}
+
+enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,
+                              struct tpp_error *err)
+{
+    if (stack->attention < TPP_FLASH_KERNEL_COUNT && gpu->flash_forward_fraction[stack->attention] <= 0)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "stack.attention", "choose another attention kernel",
+                        "%s has no %s attention kernel", gpu->name, tpp_attention_kernel_name(stack->attention));
+    if (job->precision == TPP_PRECISION_FP8 && gpu->fp8_flops_per_second <= 0)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "job.precision", "use bf16, or a GPU with FP8 tensor cores",
+                        "%s has no FP8 tensor cores", gpu->name);
+    if (job->precision == TPP_PRECISION_BF16 && !gpu->has_bf16)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "job.precision", "use fp16", "%s has no bf16 tensor cores", gpu->name);
+    if (!(stack->memory_bound_factor > 0) || !(stack->fixed_seconds >= 0) || stack->vocabulary_multiple < 1 ||
+        stack->weight_bytes < 1)
+        return tpp_fail(err, TPP_E_RANGE, "stack", NULL, "the stack's factors and sizes must be positive");
+    return TPP_OK;
+}
+
+bool tpp_engine_is_fsdp(enum tpp_engine engine)
+{
+    return engine == TPP_ENGINE_FSDP1 || engine == TPP_ENGINE_FSDP2;
+}
+
+const char *tpp_framework_name(enum tpp_framework framework)
+{
+    return frameworks[framework].name;
+}
+
+bool tpp_framework_parse(const char *text, enum tpp_framework *out)
+{
+    for (int i = 0; i < TPP_FRAMEWORK_COUNT; i++) {
+        if (strcmp(text, frameworks[i].name) == 0) {
+            *out = (enum tpp_framework)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *tpp_engine_name(enum tpp_engine engine)
+{
+    return engine_names[engine];
+}
+
+bool tpp_engine_parse(const char *text, enum tpp_engine *out)
+{
+    for (int i = 0; i < TPP_ENGINE_COUNT; i++) {
+        if (strcmp(text, engine_names[i]) == 0) {
+            *out = (enum tpp_engine)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool tpp_attention_kernel_parse(const char *text, enum tpp_attention_kernel *out)
+{
+    for (int i = 0; i < TPP_ATTENTION_KERNEL_COUNT; i++) {
+        if (strcmp(text, tpp_attention_kernel_name((enum tpp_attention_kernel)i)) == 0) {
+            *out = (enum tpp_attention_kernel)i;
+            return true;
+        }
+    }
+    return false;
+}
