@@ -19,7 +19,8 @@ static enum tpp_code run(const void *arguments, const struct tpp_operands *opera
     (void)arguments;
     (void)operands;
     (void)answer;
-    return tpp_fail(err, TPP_E_NOT_BUILT, "calibrate", "write measured values into a profile by hand: see tp-plan hardware --json NAME",
+    return tpp_fail(err, TPP_E_NOT_BUILT, "calibrate",
+                    "write measured values into a profile by hand: see tp-plan hardware --json NAME",
                     "the calibration is not part of this release");
 }
 

@@ -27,15 +27,15 @@ struct tpp_command_example {
 };
 
 struct tpp_command {
-    const char *name;                  /* NULL ends the table */
-    const char *summary;               /* one line without a full stop */
-    const char *about;                 /* one or two sentences for the command's own help */
-    const char *operands;              /* "SCRIPT", "[NAME|FILE]"; NULL: none */
+    const char *name;     /* NULL ends the table */
+    const char *summary;  /* one line without a full stop */
+    const char *about;    /* one or two sentences for the command's own help */
+    const char *operands; /* "SCRIPT", "[NAME|FILE]"; NULL: none */
     size_t min_operands, max_operands;
     const struct tpp_option_part *parts;
     struct tpp_command_example examples[2];
-    size_t arguments_size;             /* of the struct that the parts describe */
-    bool hidden;                       /* not in the list of commands */
+    size_t arguments_size; /* of the struct that the parts describe */
+    bool hidden;           /* not in the list of commands */
     enum tpp_code (*run)(const void *arguments, const struct tpp_operands *operands, struct tpp_answer *answer,
                          struct tpp_error *err);
 };

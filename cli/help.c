@@ -22,8 +22,8 @@ static const struct exit_status exit_statuses[] = {
 };
 #define NUM_EXIT_STATUSES (sizeof exit_statuses / sizeof exit_statuses[0])
 
-/* Appends `string` in lines of at most HELP_WIDTH, broken at spaces; `column` is where the text begins on this line, and
- * every further line begins at `indent`. Ends the line. */
+/* Appends `string` in lines of at most HELP_WIDTH, broken at spaces; `column` is where the text begins on this line,
+ * and every further line begins at `indent`. Ends the line. */
 static void append_wrapped(struct tpp_text *out, const char *string, unsigned column, unsigned indent)
 {
     const char *separator = "";
@@ -122,10 +122,11 @@ void tpp_help_command(const struct tpp_command *command, struct tpp_text *out)
 
 void tpp_help_program(struct tpp_text *out)
 {
-    tpp_text_append(out, "Usage: " TPP_PROGRAM_NAME " COMMAND [OPTION]...\n\n"
-                         "Says how to split the training of a transformer over a cluster before a GPU is booked: how long\n"
-                         "a step takes, how much memory every rank needs, why, and the launch script that runs it.\n\n"
-                         "Commands:\n");
+    tpp_text_append(out,
+                    "Usage: " TPP_PROGRAM_NAME " COMMAND [OPTION]...\n\n"
+                    "Says how to split the training of a transformer over a cluster before a GPU is booked: how long\n"
+                    "a step takes, how much memory every rank needs, why, and the launch script that runs it.\n\n"
+                    "Commands:\n");
     for (size_t i = 0; tpp_commands[i] != NULL; i++) {
         if (!tpp_commands[i]->hidden)
             append_row(out, tpp_commands[i]->name, tpp_commands[i]->summary, 14);
@@ -186,11 +187,12 @@ static void append_man_command(const struct tpp_command *command, struct tpp_tex
 
 void tpp_help_man_page(struct tpp_text *out)
 {
-    tpp_text_append(out, ".TH TP\\-PLAN 1 \"\" \"tp\\-plan " TPP_VERSION "\"\n.SH NAME\ntp\\-plan \\- plan how to split "
-                         "the training of a transformer over a cluster\n.SH SYNOPSIS\n.B tp\\-plan\n.I COMMAND\n"
-                         "[\\fIOPTION\\fR]...\n.SH DESCRIPTION\n"
-                         "Predicts step time and memory of every way to split a training job over a cluster, ranks them, "
-                         "says why the first one wins and writes its launch script. No GPU is needed.\n.SH COMMANDS\n");
+    tpp_text_append(out,
+                    ".TH TP\\-PLAN 1 \"\" \"tp\\-plan " TPP_VERSION "\"\n.SH NAME\ntp\\-plan \\- plan how to split "
+                    "the training of a transformer over a cluster\n.SH SYNOPSIS\n.B tp\\-plan\n.I COMMAND\n"
+                    "[\\fIOPTION\\fR]...\n.SH DESCRIPTION\n"
+                    "Predicts step time and memory of every way to split a training job over a cluster, ranks them, "
+                    "says why the first one wins and writes its launch script. No GPU is needed.\n.SH COMMANDS\n");
     for (size_t i = 0; tpp_commands[i] != NULL; i++) {
         if (!tpp_commands[i]->hidden)
             append_man_command(tpp_commands[i], out);
@@ -226,12 +228,13 @@ static void append_completion_names(const struct tpp_command *command, struct tp
 
 void tpp_help_bash_completion(struct tpp_text *out)
 {
-    tpp_text_append(out, "# bash completion for tp-plan\n_tp_plan()\n{\n"
-                         "  local current=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" words=''\n"
-                         "  COMPREPLY=()\n"
-                         "  [ \"$previous\" = '=' ] && previous=\"${COMP_WORDS[COMP_CWORD-2]}\"\n"
-                         "  [ \"$current\" = '=' ] && current=''\n"
-                         "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words='--help --version");
+    tpp_text_append(out,
+                    "# bash completion for tp-plan\n_tp_plan()\n{\n"
+                    "  local current=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" words=''\n"
+                    "  COMPREPLY=()\n"
+                    "  [ \"$previous\" = '=' ] && previous=\"${COMP_WORDS[COMP_CWORD-2]}\"\n"
+                    "  [ \"$current\" = '=' ] && current=''\n"
+                    "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words='--help --version");
     for (size_t i = 0; tpp_commands[i] != NULL; i++) {
         if (!tpp_commands[i]->hidden)
             tpp_text_format(out, " %s", tpp_commands[i]->name);

@@ -7,7 +7,8 @@
 
 /* `tp-plan --help`: the commands and the exit codes. */
 void tpp_help_program(struct tpp_text *out);
-/* `tp-plan NAME --help`: usage, one sentence, options in table order, examples, exit codes. Lines of at most 100 bytes. */
+/* `tp-plan NAME --help`: usage, one sentence, options in table order, examples, exit codes. Lines of at most 100 bytes.
+ */
 void tpp_help_command(const struct tpp_command *command, struct tpp_text *out);
 /* tp-plan.1 in roff (man macros). */
 void tpp_help_man_page(struct tpp_text *out);

@@ -42,8 +42,8 @@ static const struct tpp_option *find(const struct tpp_option_part *parts, const 
     *index = 0;
     for (const struct tpp_option_part *part = parts; part->heading != NULL; part++) {
         for (const struct tpp_option *option = part->options; option->name != NULL; option++, (*index)++) {
-            const bool is_long = name != NULL && strlen(option->name) == length &&
-                                 memcmp(option->name, name, length) == 0;
+            const bool is_long =
+                name != NULL && strlen(option->name) == length && memcmp(option->name, name, length) == 0;
             if (is_long || (short_name != '\0' && option->short_name == short_name)) {
                 *out_part = part;
                 return option;

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an option stores in the struct of arguments. "Absent" is what a field holds when the option was not given and has
- * no default. */
+/* What an option stores in the struct of arguments. "Absent" is what a field holds when the option was not given and
+ * has no default. */
 enum tpp_option_kind {
     TPP_OPTION_FLAG,      /* bool; absent false */
     TPP_OPTION_TEXT,      /* const char *, pointing into argv; absent NULL */
@@ -36,22 +36,22 @@ struct tpp_option_list {
 };
 
 struct tpp_option {
-    const char *name;      /* without dashes; NULL ends a table */
-    char short_name;       /* 0: none */
+    const char *name; /* without dashes; NULL ends a table */
+    char short_name;  /* 0: none */
     enum tpp_option_kind kind;
-    size_t offset;         /* of the field in the part's struct */
-    const char *metavar;   /* what the value is called; NULL for flags, and for choices the choices are shown */
-    const char *choices;   /* "bf16|fp16|fp32": CHOICE only */
-    const char *fallback;  /* the default, in the form the user would type; NULL: absent */
-    double min, max;       /* valid range of COUNT, BYTES, NUMBER, BANDWIDTH; max 0: no limit but the kind's */
-    bool whole_digits;     /* COUNT: refuse 32k, which may mean 32000 or 32768 */
+    size_t offset;        /* of the field in the part's struct */
+    const char *metavar;  /* what the value is called; NULL for flags, and for choices the choices are shown */
+    const char *choices;  /* "bf16|fp16|fp32": CHOICE only */
+    const char *fallback; /* the default, in the form the user would type; NULL: absent */
+    double min, max;      /* valid range of COUNT, BYTES, NUMBER, BANDWIDTH; max 0: no limit but the kind's */
+    bool whole_digits;    /* COUNT: refuse 32k, which may mean 32000 or 32768 */
     bool required;
-    const char *help;      /* one sentence without a full stop */
+    const char *help; /* one sentence without a full stop */
 };
 
 /* A table, the heading it has in the help, and where its fields begin in the struct of arguments. */
 struct tpp_option_part {
-    const char *heading;   /* NULL ends the parts */
+    const char *heading; /* NULL ends the parts */
     const struct tpp_option *options;
     size_t base;
 };
@@ -61,9 +61,9 @@ struct tpp_operands {
     size_t count;
 };
 
-/* Parses argv[0 .. argc-1] (without program and subcommand). `arguments` is a zeroed struct that the tables describe; every
- * field gets its default first. Operands are moved to the front of `argv` in their order, and *operands refers to them.
- * TPP_E_USAGE names the option in `where` and the nearest known option or choice in `hint`; nothing is printed.
+/* Parses argv[0 .. argc-1] (without program and subcommand). `arguments` is a zeroed struct that the tables describe;
+ * every field gets its default first. Operands are moved to the front of `argv` in their order, and *operands refers to
+ * them. TPP_E_USAGE names the option in `where` and the nearest known option or choice in `hint`; nothing is printed.
  * *help is set, and required options are not missed, when --help or -h is among the options. */
 enum tpp_code tpp_options_parse(const struct tpp_option_part *parts, int argc, const char **argv, void *arguments,
                                 struct tpp_operands *operands, bool *help, struct tpp_error *err);

@@ -10,8 +10,8 @@
 /* Appends text that came from a file or a command line: control characters and bytes that are not UTF-8 become '?', so
  * that a name cannot move the cursor or forge a line. */
 void tpp_terminal_append(struct tpp_text *out, const char *text);
-/* Appends words in lines of at most `width` columns; every line after the first begins with `indent` spaces. `column` is
- * where this line is already. Ends with a newline. Safe like tpp_terminal_append. */
+/* Appends words in lines of at most `width` columns; every line after the first begins with `indent` spaces. `column`
+ * is where this line is already. Ends with a newline. Safe like tpp_terminal_append. */
 void tpp_terminal_append_wrapped(struct tpp_text *out, const char *text, unsigned column, unsigned indent,
                                  unsigned width);
 

@@ -3,11 +3,11 @@
 #include "cli/help.h"
 #include "cli/options.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 struct arguments {
     bool json;
@@ -75,8 +75,8 @@ static void both_forms_of_a_value_are_read(void **state)
     assert_string_equal(result.arguments.model, "a=b");
     assert_int_equal(result.arguments.batch, 64);
     assert_true(result.arguments.json);
-    assert_true(result.arguments.rate == 25e9);             /* 200e9 / 8 */
-    assert_true(result.arguments.memory == 80000000000);    /* decimal */
+    assert_true(result.arguments.rate == 25e9);          /* 200e9 / 8 */
+    assert_true(result.arguments.memory == 80000000000); /* decimal */
 }
 
 static void what_is_not_given_is_absent_or_its_default(void **state)

@@ -1,11 +1,11 @@
 /* Text that came from strangers is safe on a terminal, and tables fit. */
 #include "cli/terminal.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 static void check_safe(const char *text, const char *expected)
 {
@@ -22,9 +22,15 @@ static void control_characters_become_question_marks(void **state)
     check_safe("plain-name", "plain-name");
     check_safe("a\x1b[31mred", "a?[31mred");
     check_safe("line\nbreak\r\t\x7f", "line?break???");
-    check_safe("\xc2\x9b" "31m", "?31m");        /* CSI as a C1 control in UTF-8 */
-    check_safe("a\xe2\x80\xae" "b", "a?b");      /* right-to-left override */
-    check_safe("\xef\xbb\xbf" "x", "?x");        /* byte order mark */
+    check_safe("\xc2\x9b"
+               "31m",
+               "?31m"); /* CSI as a C1 control in UTF-8 */
+    check_safe("a\xe2\x80\xae"
+               "b",
+               "a?b"); /* right-to-left override */
+    check_safe("\xef\xbb\xbf"
+               "x",
+               "?x"); /* byte order mark */
 }
 
 static void text_in_utf8_stays_and_the_rest_goes(void **state)
@@ -32,7 +38,7 @@ static void text_in_utf8_stays_and_the_rest_goes(void **state)
     (void)state;
     check_safe("\xe6\xa8\xa1\xe5\x9e\x8b", "\xe6\xa8\xa1\xe5\x9e\x8b");
     check_safe("\xff\xfe", "??");
-    check_safe("\xc0\xaf", "??");                /* an overlong slash */
+    check_safe("\xc0\xaf", "??"); /* an overlong slash */
     check_safe("cut\xe6\xa8", "cut??");
 }
 
