@@ -3,11 +3,13 @@
 #include "cli/help.h"
 #include "cli/options.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it. */
+#include <cmocka.h>
 
 struct arguments {
     bool json;

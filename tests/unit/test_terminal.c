@@ -1,11 +1,13 @@
 /* Text that came from strangers is safe on a terminal, and tables fit. */
 #include "cli/terminal.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it. */
+#include <cmocka.h>
 
 static void check_safe(const char *text, const char *expected)
 {
