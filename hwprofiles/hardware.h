@@ -8,6 +8,7 @@
 #include "costmodel/base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum tpp_provenance {
@@ -16,6 +17,7 @@ enum tpp_provenance {
     TPP_PROVENANCE_DATASHEET,
     TPP_PROVENANCE_ASSUMED,   /* nobody measured it: low confidence */
     TPP_PROVENANCE_USER,      /* given on the command line */
+    TPP_PROVENANCE_COUNT,
 };
 
 /* Kernel generations of attention; an input of every prediction (cost-model 5.2). */
@@ -111,23 +113,38 @@ struct tpp_hardware {
     struct tpp_hardware_origin origins[TPP_HARDWARE_MAX_VALUES]; /* by row of tpp_hardware_fields() */
 };
 
+/* How the member of struct tpp_hardware that a row stands for is stored. */
+enum tpp_hardware_kind {
+    TPP_HARDWARE_DOUBLE,
+    TPP_HARDWARE_U32,
+    TPP_HARDWARE_U64,
+    TPP_HARDWARE_BOOL, /* true or false in JSON, 1 or 0 in tpp_hardware_get and tpp_hardware_set */
+};
+
 /* One row a value: drives the loader, the writer, the schema, the overrides and what `hardware` prints. */
 struct tpp_hardware_field {
-    const char *key;        /* "gpu.memory_bytes": group and key in the JSON file */
-    const char *unit;       /* "bytes", "bytes_per_second", "flops_per_second", "seconds", "fraction", "count" */
+    const char *key;        /* "gpu.memory_bytes": group and key in the JSON file; the group is gpu, node or network */
+    const char *unit;       /* "bytes", "bytes_per_second", "flops_per_second", "seconds", "fraction", "count",
+                             * "elements", "tokens", "ratio", "boolean", "version" */
     double min, max;        /* valid range, both included */
     bool required;          /* false: has the default of `fallback` with provenance "assumed" */
     double fallback;
     const char *about;      /* one line for people */
+    enum tpp_hardware_kind kind;
+    size_t offset;          /* of the member in struct tpp_hardware */
 };
 
 const struct tpp_hardware_field *tpp_hardware_fields(uint32_t *count);
+/* Row of a key; false when there is none. */
+bool tpp_hardware_field_index(const char *key, uint32_t *index);
 /* Value of row `index`. */
 double tpp_hardware_get(const struct tpp_hardware *hardware, uint32_t index);
-/* Sets a value by key with provenance TPP_PROVENANCE_USER; TPP_E_RANGE or TPP_E_USAGE (unknown key, nearest as hint). */
+/* Sets a value by key with provenance TPP_PROVENANCE_USER; TPP_E_RANGE or TPP_E_USAGE (unknown key, nearest as hint).
+ * On failure nothing changes. Call tpp_hardware_check when all values are set. */
 enum tpp_code tpp_hardware_set(struct tpp_hardware *hardware, const char *key, double value, const char *source,
                                struct tpp_error *err);
-/* What the values must satisfy together; every loader calls it. */
+/* Every value in its range, and what the values must satisfy together; every loader calls it. `where` of the error is
+ * the key. */
 enum tpp_code tpp_hardware_check(const struct tpp_hardware *hardware, struct tpp_error *err);
 
 /* Bytes per second one GPU can send to other nodes when all GPUs of its node send: num_nics * nic / num_gpus, nominal. */
