@@ -371,6 +371,29 @@ static void the_schema_file_is_made_from_the_table(void **state)
     tpp_json_writer_release(&writer);
 }
 
+static void the_example_of_the_manual_is_read(void **state)
+{
+    (void)state;
+    char path[1024];
+    snprintf(path, sizeof path, "%s/hwprofiles/README.md", getenv("TPP_SOURCE_ROOT"));
+    char *manual = NULL;
+    size_t length = 0;
+    assert_int_equal(tpp_file_read(path, 1 << 20, &manual, &length, NULL), TPP_OK);
+    char *begin = strstr(manual, "```json\n");
+    assert_non_null(begin);
+    begin += strlen("```json\n");
+    char *end = strstr(begin, "```");
+    assert_non_null(end);
+    *end = '\0';
+    struct tpp_hardware hardware;
+    must_read(begin, &hardware);
+    CHECK_NUMBER(hardware.network.ring_efficiency_fraction, 0.78, 0);
+    assert_int_equal(hardware.origins[row("network.ring_efficiency_fraction")].provenance, TPP_PROVENANCE_MEASURED);
+    CHECK_NUMBER(hardware.gpu.memory_bandwidth_bytes_per_second, 4.8e12, 0);
+    CHECK_NUMBER(hardware.gpu.gemm_max_fraction, 0.66, 0);
+    free(manual);
+}
+
 static void enumerations_have_the_names_of_the_file_formats(void **state)
 {
     (void)state;
@@ -397,6 +420,7 @@ int main(void)
         cmocka_unit_test(overrides_are_checked_and_marked),
         cmocka_unit_test(check_refuses_what_no_loader_would_make),
         cmocka_unit_test(the_schema_file_is_made_from_the_table),
+        cmocka_unit_test(the_example_of_the_manual_is_read),
         cmocka_unit_test(enumerations_have_the_names_of_the_file_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
