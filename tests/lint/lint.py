@@ -13,9 +13,10 @@ ROOMS = ("cli", "planner", "costmodel", "hwprofiles", "calibrate")
 
 # What a room may include besides itself. The longest folder that matches a path is its room.
 MAY_INCLUDE = {
-    "cli": {"planner", "costmodel", "costmodel/model", "costmodel/base", "hwprofiles", "calibrate/fit"},
+    "cli": {"planner", "costmodel", "costmodel/runs", "costmodel/model", "costmodel/base", "hwprofiles", "calibrate/fit"},
     "planner": {"costmodel", "costmodel/model", "costmodel/base", "hwprofiles"},
     "costmodel": {"costmodel/model", "costmodel/base", "hwprofiles"},
+    "costmodel/runs": {"costmodel", "costmodel/model", "costmodel/base", "hwprofiles"},
     "costmodel/model": {"costmodel/base"},
     "costmodel/base": set(),
     "hwprofiles": {"costmodel/base"},

@@ -1,0 +1,410 @@
+#include "costmodel/runs/run_stack.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FlashAttention-2 was released in July 2023; what calls itself "flash attention" before is the first generation. */
+#define FLASH2_YEAR 2024
+/* Megatron-LM overlaps the backward all-reduce with the weight gradient since October 2021. */
+#define TENSOR_ASYNC_YEAR 2022
+/* Transformer Engine is the default implementation of Megatron-Core layers since core 0.7 (2024) and keeps its dummy
+ * weight gradients; before, --use-flash-attn names the local layers. */
+#define TRANSFORMER_ENGINE_YEAR 2025
+
+static bool framework_has(const struct tpp_run_facts *facts, const char *word)
+{
+    return tpp_run_mentions(facts->framework, word);
+}
+
+static bool notes_have(const struct tpp_run_facts *facts, const char *word)
+{
+    return tpp_run_mentions(facts->notes, word);
+}
+
+enum tpp_framework tpp_run_framework(const struct tpp_run_facts *facts)
+{
+    static const struct {
+        const char *word;
+        enum tpp_framework framework;
+    } names[] = {
+        /* first match wins: "Megatron-LM / NeMo" is NeMo, "NeMo AutoModel" is Hugging Face models */
+        {"torchtitan", TPP_FRAMEWORK_TORCHTITAN},
+        {"foundry", TPP_FRAMEWORK_LLM_FOUNDRY},
+        {"Composer", TPP_FRAMEWORK_LLM_FOUNDRY},
+        {"Megatron-DeepSpeed", TPP_FRAMEWORK_MEGATRON_DEEPSPEED},
+        {"AutoModel", TPP_FRAMEWORK_HF_TRAINER},
+        {"NeMo", TPP_FRAMEWORK_NEMO},
+        {"Megatron-Bridge", TPP_FRAMEWORK_NEMO},
+        {"HF Trainer", TPP_FRAMEWORK_HF_TRAINER},
+        {"swift", TPP_FRAMEWORK_MS_SWIFT},
+        {"Megatron", TPP_FRAMEWORK_MEGATRON_LM},
+        {"nanotron", TPP_FRAMEWORK_NANOTRON},
+        {"HF", TPP_FRAMEWORK_HF_TRAINER},
+        {"Hugging", TPP_FRAMEWORK_HF_TRAINER},
+        {"transformers", TPP_FRAMEWORK_HF_TRAINER},
+        {"xtuner", TPP_FRAMEWORK_HF_TRAINER},
+        {"torchtune", TPP_FRAMEWORK_HF_TRAINER},
+        {"litgpt", TPP_FRAMEWORK_HF_TRAINER},
+        {"PEFT", TPP_FRAMEWORK_HF_TRAINER},
+        {"DeepSpeed", TPP_FRAMEWORK_MEGATRON_DEEPSPEED}, /* without HF: ZeRO on Megatron's layers (SC'21 table 2) */
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (framework_has(facts, names[i].word))
+            return names[i].framework;
+    return TPP_FRAMEWORK_OTHER;
+}
+
+static bool has_shards(const struct tpp_run_facts *facts)
+{
+    return (facts->parallel.has_zero_stage && facts->parallel.zero_stage > 0) ||
+           facts->parallel.distributed_optimizer == TPP_RUN_YES;
+}
+
+static enum tpp_engine plain_torch_engine(const struct tpp_run_facts *facts)
+{
+    if (framework_has(facts, "DeepSpeed") || notes_have(facts, "ds_config"))
+        return TPP_ENGINE_DEEPSPEED;
+    if (framework_has(facts, "FSDP2") || framework_has(facts, "AutoModel") ||
+        (framework_has(facts, "torchtune") && facts->parallel.fsdp == TPP_RUN_YES))
+        return TPP_ENGINE_FSDP2;
+    if (facts->parallel.fsdp == TPP_RUN_YES)
+        return TPP_ENGINE_FSDP1;
+    return has_shards(facts) ? TPP_ENGINE_DEEPSPEED : TPP_ENGINE_DDP;
+}
+
+/* Engines by framework; DeepSpeed's pipeline engine runs ZeRO 0 and 1 unless the source switched it off (S20:
+ * "--no-pipeline-parallel"), also with a single stage. */
+enum tpp_engine tpp_run_engine(const struct tpp_run_facts *facts)
+{
+    switch (tpp_run_framework(facts)) {
+    case TPP_FRAMEWORK_MEGATRON_LM:
+    case TPP_FRAMEWORK_NEMO:
+    case TPP_FRAMEWORK_MS_SWIFT:
+    case TPP_FRAMEWORK_NANOTRON:
+        return facts->parallel.fsdp == TPP_RUN_YES ? TPP_ENGINE_FSDP2 : TPP_ENGINE_MEGATRON;
+    case TPP_FRAMEWORK_MEGATRON_DEEPSPEED:
+        if (facts->parallel.zero_stage >= 2 || framework_has(facts, "no-pipeline"))
+            return TPP_ENGINE_DEEPSPEED;
+        return TPP_ENGINE_DEEPSPEED_PIPELINE;
+    case TPP_FRAMEWORK_TORCHTITAN:
+        return TPP_ENGINE_FSDP2;
+    case TPP_FRAMEWORK_LLM_FOUNDRY:
+        return TPP_ENGINE_FSDP1;
+    case TPP_FRAMEWORK_HF_TRAINER:
+    case TPP_FRAMEWORK_OTHER:
+    case TPP_FRAMEWORK_COUNT:
+        break;
+    }
+    return plain_torch_engine(facts);
+}
+
+/* cuDNN's kernels, which Transformer Engine chooses: of the third generation from Hopper on. */
+static enum tpp_attention_kernel cudnn_attention(const struct tpp_gpu *gpu)
+{
+    return gpu->flash_forward_fraction[TPP_ATTENTION_FLASH3] > 0 ? TPP_ATTENTION_FLASH3 : TPP_ATTENTION_FLASH2;
+}
+
+static bool uses_cudnn(const struct tpp_run_facts *facts)
+{
+    const char *text = facts->attention;
+    return tpp_run_mentions(text, "TransformerEngine") || tpp_run_mentions(text, "Transformer Engine") ||
+           tpp_run_mentions(text, "cudnn") || tpp_run_mentions(text, "(TE") || strncmp(text, "TE ", 3) == 0;
+}
+
+/* The source names the kernel; false when it only says yes, no or nothing. */
+static bool named_attention(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu,
+                            enum tpp_attention_kernel *out)
+{
+    static const struct {
+        const char *word;
+        enum tpp_attention_kernel kernel;
+    } names[] = {
+        {"fused softmax", TPP_ATTENTION_FUSED_SOFTMAX},
+        {"PyTorch attention", TPP_ATTENTION_EAGER}, /* S19: "no (PyTorch attention)" */
+        {"eager", TPP_ATTENTION_EAGER},
+        {"triton", TPP_ATTENTION_FLASH1},      /* S17: the Triton port of the first generation */
+        {"attentionv1", TPP_ATTENTION_FLASH1}, /* S19: "flash_attentionv1.0.8" */
+        {"attention v1", TPP_ATTENTION_FLASH1},
+        {"attention 1", TPP_ATTENTION_FLASH1},
+        {"attention3", TPP_ATTENTION_FLASH3},
+        {"attention 3", TPP_ATTENTION_FLASH3},
+        {"attention-3", TPP_ATTENTION_FLASH3},
+        {"attention2", TPP_ATTENTION_FLASH2},
+        {"attention 2", TPP_ATTENTION_FLASH2},
+        {"attention-2", TPP_ATTENTION_FLASH2},
+        {"attention v2", TPP_ATTENTION_FLASH2},
+        {"flash_attn 2", TPP_ATTENTION_FLASH2},
+        {"SDPA", TPP_ATTENTION_FLASH2}, /* torch's fused path, second generation since torch 2.2 */
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (tpp_run_mentions(facts->attention, names[i].word)) {
+            *out = names[i].kernel;
+            return true;
+        }
+    if (strcmp(facts->attention, "2") == 0 || strcmp(facts->attention, "3") == 0) { /* the major version alone */
+        *out = facts->attention[0] == '2' ? TPP_ATTENTION_FLASH2 : TPP_ATTENTION_FLASH3;
+        return true;
+    }
+    if (uses_cudnn(facts)) {
+        *out = cudnn_attention(gpu);
+        return true;
+    }
+    return false;
+}
+
+static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu)
+{
+    enum tpp_attention_kernel kernel;
+    if (named_attention(facts, gpu, &kernel))
+        return kernel;
+    const enum tpp_framework framework = tpp_run_framework(facts);
+    const bool is_megatron = framework == TPP_FRAMEWORK_MEGATRON_LM || framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
+    const bool names_flash = tpp_run_mentions(facts->attention, "flash") || strncmp(facts->attention, "yes", 3) == 0;
+    const bool is_flash = facts->flash_attention == TPP_RUN_YES ||
+                          (facts->flash_attention == TPP_RUN_UNSAID && (names_flash || facts->year >= FLASH2_YEAR));
+    if (!is_flash) /* Megatron's local layers run its fused scale-mask-softmax (S2, S3, S21) */
+        return is_megatron ? TPP_ATTENTION_FUSED_SOFTMAX : TPP_ATTENTION_EAGER;
+    if (framework == TPP_FRAMEWORK_NEMO)
+        return cudnn_attention(gpu);
+    return facts->year < FLASH2_YEAR ? TPP_ATTENTION_FLASH1 : TPP_ATTENTION_FLASH2;
+}
+
+/* Megatron's layers: Transformer Engine (U 1.05) or the local ones (U 1.2, cost-model 5.3). */
+static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    const bool is_nemo = stack->framework == TPP_FRAMEWORK_NEMO;
+    stack->transformer_engine =
+        stack->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
+        (is_nemo || uses_cudnn(facts) || (facts->year >= TRANSFORMER_ENGINE_YEAR && facts->attention[0] == '\0'));
+    stack->memory_bound_factor = stack->transformer_engine ? 1.05 : 1.2;
+    stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_FUSED;
+    stack->tensor_parallel_async =
+        stack->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED && facts->year >= TENSOR_ASYNC_YEAR; /* 15.4 */
+    stack->loss_kernel = is_nemo || notes_have(facts, "fused cross entropy") ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;
+}
+
+/* llm-foundry's MPT (S17): PyTorch's own LayerNorm and GELU are one kernel each, and the loss is flash-attention's
+ * fused cross entropy (loss_fn: fused_crossentropy). Composer's mixed-precision modes: PURE reduces gradients in bf16,
+ * DEFAULT in fp32; the shards are fp32 in both. */
+static void set_llm_foundry(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    stack->norm_kernel = stack->activation_kernel = TPP_KERNEL_FUSED;
+    stack->loss_kernel = TPP_LOSS_FUSED;
+    stack->reduce_bytes = strcmp(facts->mixed_precision_mode, "PURE") == 0 ? 2 : 4;
+}
+
+/* fms-acceleration's plug-ins (S23): "foak" brings Triton RMSNorm, rotary and in-place cross entropy, and for quantised
+ * bases fused LoRA with a fused SwiGLU; "liger" a cross entropy fused with the head. Without them all is eager. */
+static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp_job *job, struct tpp_stack *stack)
+{
+    const bool is_fast = notes_have(facts, "foak") || notes_have(facts, "liger") || notes_have(facts, "unsloth");
+    const bool is_plain_gpt = facts->model.gated == TPP_RUN_NO; /* LayerNorm, GELU: one kernel each in PyTorch */
+    stack->norm_kernel = is_fast || is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->rope_kernel = is_fast ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->activation_kernel =
+        is_plain_gpt || (is_fast && job->task == TPP_TASK_QLORA) ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
+    if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
+        stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
+    if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile")) {
+        stack->memory_bound_factor = 1.05;
+        stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_FUSED;
+        if (stack->loss_kernel == TPP_LOSS_EAGER)
+            stack->loss_kernel = TPP_LOSS_COMPILED;
+    }
+}
+
+/* Stacks that split the cross entropy by vocabulary themselves; plain PyTorch tensor parallelism gathers the logits. */
+static bool splits_cross_entropy(const struct tpp_run_facts *facts)
+{
+    static const char *const names[] = {"InternEvo", "InternLM", "Paddle", "OneFlow", "Alpa", "Pax", "MaxText"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (framework_has(facts, names[i]))
+            return true;
+    return false;
+}
+
+/* Plain PyTorch tensor parallelism (15.1, 15.4): exposed all-reduces at half the NVLink rate, eager kernels.
+ * S19 (Aleph Alpha scaling): gathered logits; a fused RMSNorm where the sheet names "RMS kernel".
+ * S22 (InternEvo): apex RMSNorm, flash-attention's rotary kernel, vocabulary-parallel head; bf16 gradients. */
+static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    const bool is_internevo = framework_has(facts, "InternEvo") || framework_has(facts, "InternLM");
+    const bool is_plain_gpt = facts->model.gated == TPP_RUN_NO;
+    stack->tensor_parallel_async = false;
+    stack->tensor_parallel_other = true;
+    const bool has_fused_norm = is_internevo || is_plain_gpt || tpp_run_mentions(facts->attention, "RMS kernel") ||
+                                notes_have(facts, "RMS kernel");
+    stack->norm_kernel = has_fused_norm ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->activation_kernel = is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->rope_kernel = is_internevo ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->lm_head_output = splits_cross_entropy(facts) ? TPP_LM_HEAD_VOCABULARY_PARALLEL : TPP_LM_HEAD_GATHERED;
+    if (is_internevo) {
+        stack->gradient_bytes = stack->reduce_bytes = 2;
+        stack->loss_kernel = TPP_LOSS_FUSED;
+    }
+}
+
+/* Dtypes that a source states against its engine's habit. */
+static void set_stated_dtypes(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    if (notes_have(facts, "states all in bf16") || tpp_run_mentions(facts->precision_detail, "pure, bf16")) {
+        stack->weight_bytes = stack->shard_weight_bytes = 2; /* S23: no fp32 master copy */
+        stack->gradient_bytes = stack->reduce_bytes = 2;
+        stack->optimizer_bytes = 4;
+    }
+    if (notes_have(facts, "grad_reduce_in_fp32=False") || notes_have(facts, "grad reduction in bf16"))
+        stack->gradient_bytes = stack->reduce_bytes = 2; /* Megatron-Bridge recipes */
+}
+
+/* S21: CUDA_LAUNCH_BLOCKING=1 "from mid February on": the chronicle's sections carry their month and day. */
+static bool is_launch_blocking(const struct tpp_run_facts *facts)
+{
+    if (!notes_have(facts, "CUDA_LAUNCH_BLOCKING=1"))
+        return false;
+    if (!notes_have(facts, "from mid February"))
+        return true;
+    for (const char *text = facts->source; *text != '\0'; text++)
+        if (isdigit((unsigned char)text[0]) && isdigit((unsigned char)text[1]) && text[2] == '-' &&
+            isdigit((unsigned char)text[3]) && isdigit((unsigned char)text[4]))
+            return strncmp(text, "02-15", 5) >= 0;
+    return true;
+}
+
+/* The first "digits.digits" of the framework's text ("NeMo 24.07 container", "Megatron-Core 0.6.0"). */
+static void set_release(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    const char *text = facts->framework;
+    stack->release[0] = '\0';
+    for (; *text != '\0'; text++) {
+        const size_t length = strspn(text, "0123456789.");
+        if (length >= 3 && length < sizeof stack->release && isdigit((unsigned char)text[0]) &&
+            memchr(text, '.', length - 1) != NULL) {
+            memcpy(stack->release, text, length);
+            stack->release[length] = '\0';
+            if (stack->release[length - 1] == '.')
+                stack->release[length - 1] = '\0';
+            return;
+        }
+        if (length > 0)
+            text += length - 1;
+    }
+}
+
+void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu, const struct tpp_job *job,
+                        struct tpp_stack *stack)
+{
+    tpp_stack_defaults(tpp_run_framework(facts), gpu, job, stack);
+    stack->engine = tpp_run_engine(facts);
+    tpp_stack_set_dtypes(stack, job);
+    set_release(facts, stack);
+    switch (stack->framework) {
+    case TPP_FRAMEWORK_MEGATRON_LM:
+    case TPP_FRAMEWORK_MEGATRON_DEEPSPEED:
+    case TPP_FRAMEWORK_NEMO:
+    case TPP_FRAMEWORK_MS_SWIFT:
+        set_megatron_layers(facts, stack);
+        break;
+    case TPP_FRAMEWORK_LLM_FOUNDRY:
+        set_llm_foundry(facts, stack);
+        break;
+    case TPP_FRAMEWORK_HF_TRAINER:
+        set_hugging_face(facts, job, stack);
+        break;
+    case TPP_FRAMEWORK_OTHER:
+        set_other(facts, stack);
+        break;
+    case TPP_FRAMEWORK_TORCHTITAN:
+    case TPP_FRAMEWORK_NANOTRON:
+    case TPP_FRAMEWORK_COUNT:
+        break; /* their defaults are what the published runs used */
+    }
+    stack->attention = choose_attention(facts, gpu);
+    set_stated_dtypes(facts, stack);
+    stack->cuda_graphs = notes_have(facts, "cuda graph:") && !notes_have(facts, "cuda graph: none");
+    stack->launch_blocking = is_launch_blocking(facts);
+    if (stack->launch_blocking)
+        stack->tensor_parallel_async = false; /* 15.5: nothing overlaps */
+    if (notes_have(facts, "no communication overlap"))
+        stack->overlap_p2p = false; /* S7: user buffers, p2p and gradients; the linear layers' own overlap stays */
+    if (notes_have(facts, "no overlap of communication") || notes_have(facts, "no compute/communication overlap"))
+        stack->tensor_parallel_async = stack->overlap_p2p = false;
+    if (tpp_run_mentions(facts->network,
+                         "Omni-Path")) { /* 15.6 [fit on S20, S21]: four ports behave like one, or two */
+        stack->nic_ring_efficiency_fraction = 0.25;
+        stack->nic_send_recv_efficiency_fraction = 0.45;
+    }
+}
+
+void tpp_run_overlap_read(const struct tpp_run_facts *facts, const struct tpp_stack *stack,
+                          struct tpp_strategy *strategy)
+{
+    bool gradients = false, parameters = false;
+    switch (stack->framework) {
+    case TPP_FRAMEWORK_NEMO: /* its recipes switch both on, and the tensor-parallel user buffers with SP */
+        gradients = parameters = true;
+        strategy->tp_comm_overlap = strategy->tensor_parallel > 1 && strategy->sequence_parallel;
+        break;
+    case TPP_FRAMEWORK_TORCHTITAN:
+    case TPP_FRAMEWORK_LLM_FOUNDRY:
+    case TPP_FRAMEWORK_HF_TRAINER: /* FSDP prefetches and DDP overlaps by themselves */
+        gradients = parameters = true;
+        break;
+    case TPP_FRAMEWORK_OTHER: /* S22: InternEvo overlaps the reduction with the last backward (15.7) */
+        gradients = framework_has(facts, "InternEvo") || tpp_engine_is_fsdp(stack->engine);
+        parameters = tpp_engine_is_fsdp(stack->engine);
+        break;
+    case TPP_FRAMEWORK_MEGATRON_LM: /* --overlap-grad-reduce and --overlap-param-gather are off by default */
+    case TPP_FRAMEWORK_MEGATRON_DEEPSPEED:
+    case TPP_FRAMEWORK_MS_SWIFT:
+    case TPP_FRAMEWORK_NANOTRON:
+    case TPP_FRAMEWORK_COUNT:
+        gradients = parameters = tpp_engine_is_fsdp(stack->engine);
+        break;
+    }
+    if (stack->engine == TPP_ENGINE_DEEPSPEED && strategy->zero_stage == 3)
+        gradients = parameters = true; /* overlap_comm is on by default for stage 3 (S5) */
+    if (notes_have(facts, "grad overlap=True") || notes_have(facts, "zero overlap on") ||
+        notes_have(facts, "(overlapped)") || notes_have(facts, "zero and tp overlap on"))
+        gradients = true; /* "DDP implementation torch (overlapped)" of S2, CI configurations, tuning tables */
+    if (notes_have(facts, "param overlap=True") || notes_have(facts, "zero overlap on") ||
+        notes_have(facts, "zero and tp overlap on"))
+        parameters = true;
+    if (notes_have(facts, "tp overlap on") || notes_have(facts, "async TP") || notes_have(facts, "AsyncTP"))
+        strategy->tp_comm_overlap = true;
+    if (stack->launch_blocking || notes_have(facts, "no overlap") || notes_have(facts, "no communication overlap") ||
+        notes_have(facts, "no compute/communication overlap")) {
+        gradients = parameters = false;
+        strategy->tp_comm_overlap = false;
+    }
+    strategy->overlap_grad_reduce = gradients;
+    strategy->overlap_param_gather = parameters;
+}
+
+/* "dropout 0.1" in the notes; a bare "dropout" without a number says nothing. */
+static bool stated_dropout(const char *notes, double *out)
+{
+    for (; *notes != '\0'; notes++)
+        if (strncmp(notes, "dropout ", 8) == 0 && isdigit((unsigned char)notes[8])) {
+            *out = strtod(notes + 8, NULL);
+            return *out >= 0 && *out < 1;
+        }
+    return false;
+}
+
+/* Megatron's --hidden-dropout and --attention-dropout default to 0.1, which GPT scripts keep (S2, S3); scripts of
+ * Llama-type models and NeMo's Nemotron recipes set 0, and so do the other frameworks' defaults. */
+double tpp_run_dropout(const struct tpp_run_facts *facts)
+{
+    double dropout = 0;
+    if (facts->model.has_dropout)
+        return facts->model.dropout;
+    if (stated_dropout(facts->notes, &dropout))
+        return dropout;
+    const enum tpp_framework framework = tpp_run_framework(facts);
+    const bool is_megatron = framework == TPP_FRAMEWORK_MEGATRON_LM || framework == TPP_FRAMEWORK_NEMO ||
+                             framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
+    const bool is_gpt = tpp_run_mentions(facts->model.name, "gpt") || tpp_run_mentions(facts->model.name, "bloom");
+    return is_megatron && is_gpt && facts->model.gated != TPP_RUN_YES ? 0.1 : 0;
+}

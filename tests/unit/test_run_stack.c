@@ -1,0 +1,303 @@
+/* From what a source documents to the stack that ran: one test a source, and clusters from their published text. */
+#include "costmodel/runs/run_hardware.h"
+#include "costmodel/runs/run_stack.h"
+#include "tests/support/check_number.h"
+
+#include <string.h>
+
+static struct tpp_gpu a100(void)
+{
+    struct tpp_gpu gpu = {.has_bf16 = true};
+    gpu.flash_forward_fraction[TPP_ATTENTION_FLASH1] = 0.36;
+    gpu.flash_forward_fraction[TPP_ATTENTION_FLASH2] = 0.63;
+    return gpu;
+}
+
+static struct tpp_gpu h100(void)
+{
+    struct tpp_gpu gpu = a100();
+    gpu.flash_forward_fraction[TPP_ATTENTION_FLASH3] = 0.58;
+    return gpu;
+}
+
+/* A silent source: a dense gated model, nothing said. */
+static struct tpp_run_facts facts_of(const char *framework, uint64_t year)
+{
+    struct tpp_run_facts facts = {.id = "",
+                                  .source = "",
+                                  .repository = "",
+                                  .framework = framework,
+                                  .notes = "",
+                                  .attention = "",
+                                  .precision = "bf16",
+                                  .precision_detail = "",
+                                  .task = "pretrain",
+                                  .schedule = "",
+                                  .schedule_detail = "",
+                                  .recompute = "none",
+                                  .recompute_detail = "",
+                                  .mixed_precision_mode = "",
+                                  .gpu = "",
+                                  .network = "",
+                                  .network_assumed = "",
+                                  .memory_unit = "",
+                                  .memory_kind = "",
+                                  .year = year};
+    facts.model = (struct tpp_run_model_facts){
+        .name = "llama-7b", .family = "", .position = "", .activation = "", .gated = TPP_RUN_YES};
+    facts.parallel.sharding = "";
+    return facts;
+}
+
+static struct tpp_stack stack_of(const struct tpp_run_facts *facts, struct tpp_gpu gpu)
+{
+    struct tpp_stack stack;
+    struct tpp_job job = tpp_job_defaults();
+    tpp_run_stack_read(facts, &gpu, &job, &stack);
+    return stack;
+}
+
+/* S19: gathered logits, half the NVLink rate, eager kernels unless the sheet names the RMS kernel. */
+static void aleph_alpha_sheets_name_their_kernels(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Aleph Alpha scaling", 2023);
+    facts.parallel.distributed_optimizer = TPP_RUN_YES;
+    facts.attention = "flash_attention2 + RMS kernel";
+    struct tpp_stack stack = stack_of(&facts, a100());
+    assert_int_equal(stack.framework, TPP_FRAMEWORK_OTHER);
+    assert_int_equal(stack.engine, TPP_ENGINE_DEEPSPEED);
+    assert_int_equal(stack.attention, TPP_ATTENTION_FLASH2);
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
+    assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
+    assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_GATHERED);
+    assert_true(stack.tensor_parallel_other);
+    assert_false(stack.tensor_parallel_async);
+    facts.attention = "flash_attentionv1.0.8";
+    stack = stack_of(&facts, a100());
+    assert_int_equal(stack.attention, TPP_ATTENTION_FLASH1);
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_EAGER);
+    facts.attention = "no (fused softmax kernel)";
+    assert_int_equal(stack_of(&facts, a100()).attention, TPP_ATTENTION_FUSED_SOFTMAX);
+    facts.attention = "no (PyTorch attention)";
+    assert_int_equal(stack_of(&facts, a100()).attention, TPP_ATTENTION_EAGER);
+}
+
+/* S2, S3: local layers around the fused softmax, dropout 0.1; asynchronous all-reduce only after 2021. */
+static void early_megatron_has_local_layers_and_dropout(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-LM (2021)", 2021);
+    facts.model.name = "gpt-39.1B";
+    facts.model.gated = TPP_RUN_NO;
+    struct tpp_stack stack = stack_of(&facts, a100());
+    assert_int_equal(stack.engine, TPP_ENGINE_MEGATRON);
+    assert_int_equal(stack.attention, TPP_ATTENTION_FUSED_SOFTMAX);
+    assert_false(stack.transformer_engine);
+    assert_false(stack.tensor_parallel_async);
+    CHECK_NUMBER(stack.memory_bound_factor, 1.2, 1e-12);
+    CHECK_NUMBER(tpp_run_dropout(&facts), 0.1, 1e-12);
+    facts.year = 2022;
+    assert_true(stack_of(&facts, a100()).tensor_parallel_async);
+    facts.notes = "untied embeddings, dropout 0, untied";
+    CHECK_NUMBER(tpp_run_dropout(&facts), 0, 0);
+}
+
+static void transformer_engine_uses_the_gpus_own_generation(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("NeMo 24.07 container", 2024);
+    facts.attention = "yes (TE fused attention)";
+    struct tpp_stack stack = stack_of(&facts, h100());
+    assert_int_equal(stack.framework, TPP_FRAMEWORK_NEMO);
+    assert_int_equal(stack.attention, TPP_ATTENTION_FLASH3);
+    assert_true(stack.transformer_engine);
+    assert_string_equal(stack.release, "24.07");
+    CHECK_NUMBER(stack.memory_bound_factor, 1.05, 1e-12);
+    assert_int_equal(stack_of(&facts, a100()).attention, TPP_ATTENTION_FLASH2);
+}
+
+/* S21: blocking launches from mid February 2022 on, Omni-Path at a quarter, and half for point to point. */
+static void bigscience_blocks_launches_from_mid_february(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-DeepSpeed", 2022);
+    facts.notes = "CUDA_LAUNCH_BLOCKING=1 was used from mid February on to avoid hangs.";
+    facts.network = "4x100 Gb/s Omni-Path per node";
+    facts.source = "chronicles-prequel.md, 02-23, section";
+    struct tpp_stack stack = stack_of(&facts, a100());
+    assert_true(stack.launch_blocking);
+    assert_int_equal(stack.engine, TPP_ENGINE_DEEPSPEED_PIPELINE);
+    CHECK_NUMBER(stack.nic_ring_efficiency_fraction, 0.25, 1e-12);
+    CHECK_NUMBER(stack.nic_send_recv_efficiency_fraction, 0.45, 1e-12);
+    facts.source = "chronicles-prequel.md, 02-11, section";
+    assert_false(stack_of(&facts, a100()).launch_blocking);
+    facts.notes = "CUDA_LAUNCH_BLOCKING=1 (no asynchronous overlap)"; /* S20: always */
+    assert_true(stack_of(&facts, a100()).launch_blocking);
+    facts.framework = "Megatron-DeepSpeed (--no-pipeline-parallel)";
+    facts.network = "8x HDR200 InfiniBand per node";
+    stack = stack_of(&facts, a100());
+    assert_int_equal(stack.engine, TPP_ENGINE_DEEPSPEED);
+    CHECK_NUMBER(stack.nic_ring_efficiency_fraction, 0, 0);
+}
+
+static void llm_foundry_reduces_in_the_dtype_of_its_mode(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("llm-foundry/Composer FSDP", 2024);
+    facts.attention = "yes (triton flash attention)";
+    facts.parallel.fsdp = TPP_RUN_YES;
+    facts.mixed_precision_mode = "PURE";
+    struct tpp_stack stack = stack_of(&facts, h100());
+    assert_int_equal(stack.engine, TPP_ENGINE_FSDP1);
+    assert_int_equal(stack.attention, TPP_ATTENTION_FLASH1);
+    assert_int_equal(stack.reduce_bytes, 2);
+    facts.mixed_precision_mode = "DEFAULT";
+    assert_int_equal(stack_of(&facts, h100()).reduce_bytes, 4);
+}
+
+/* S23: fused kernels by plug-in; weights, gradients and states in bf16 where the notes say so. */
+static void fms_acceleration_plug_ins_choose_the_kernels(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("HF Trainer / fms-hf-tuning + FSDP", 2024);
+    facts.parallel.fsdp = TPP_RUN_YES;
+    facts.attention = "2";
+    facts.notes = "Acceleration plug-in: none. Weights, gradients and Adam states all in bf16 (no fp32 master copy).";
+    struct tpp_stack stack = stack_of(&facts, a100());
+    assert_int_equal(stack.framework, TPP_FRAMEWORK_HF_TRAINER);
+    assert_int_equal(stack.engine, TPP_ENGINE_FSDP1);
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_EAGER);
+    assert_int_equal(stack.loss_kernel, TPP_LOSS_EAGER);
+    assert_int_equal(stack.optimizer_bytes, 4);
+    assert_int_equal(stack.shard_weight_bytes, 2);
+    assert_int_equal(stack.gradient_bytes, 2);
+    facts.notes = "Acceleration plug-in: foak-fast-kernels.";
+    stack = stack_of(&facts, a100());
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
+    assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
+    assert_int_equal(stack.loss_kernel, TPP_LOSS_FUSED);
+    facts.notes = "Acceleration plug-in: foak-fast-kernels-liger.";
+    assert_int_equal(stack_of(&facts, a100()).loss_kernel, TPP_LOSS_FUSED_LINEAR);
+    facts.parallel.fsdp = TPP_RUN_NO;
+    assert_int_equal(stack_of(&facts, a100()).engine, TPP_ENGINE_DDP);
+}
+
+/* S22: bf16 gradients reduced over all ranks under the last backward, the head split by vocabulary. */
+static void internevo_reduces_bf16_gradients(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("InternEvo", 2023);
+    facts.attention = "flash-attention";
+    facts.parallel.has_zero_stage = true;
+    facts.parallel.zero_stage = 1;
+    const struct tpp_stack stack = stack_of(&facts, a100());
+    struct tpp_strategy strategy = tpp_strategy_defaults();
+    tpp_run_overlap_read(&facts, &stack, &strategy);
+    assert_int_equal(stack.attention, TPP_ATTENTION_FLASH1);
+    assert_int_equal(stack.reduce_bytes, 2);
+    assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_VOCABULARY_PARALLEL);
+    assert_true(strategy.overlap_grad_reduce);
+    assert_false(strategy.overlap_param_gather);
+}
+
+static void overlap_follows_framework_and_notes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *framework, *notes;
+        bool gradients, tensor;
+    } cases[] = {
+        {"Megatron-LM (2021)", "DDP implementation torch (overlapped).", true, false},
+        {"Megatron-LM (2021)", "DDP implementation local (no overlap).", false, false},
+        {"Megatron-LM main 2026-08", "grad overlap=True, param overlap=True", true, false},
+        {"Megatron-LM 23e00ed (mcore 0.14+)", "no communication overlap (TP/P2P/grad overlap off)", false, false},
+        {"NeMo/Megatron-Core (dgxc v25.04)", "", true, true},
+        {"Megatron-DeepSpeed", "no overlap of communication; learned positions", false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tpp_run_facts facts = facts_of(cases[i].framework, 2025);
+        facts.notes = cases[i].notes;
+        const struct tpp_stack stack = stack_of(&facts, h100());
+        struct tpp_strategy strategy = tpp_strategy_defaults();
+        strategy.tensor_parallel = 4;
+        strategy.sequence_parallel = true;
+        tpp_run_overlap_read(&facts, &stack, &strategy);
+        if (strategy.overlap_grad_reduce != cases[i].gradients || strategy.tp_comm_overlap != cases[i].tensor)
+            fail_msg("%s: %s", cases[i].framework, cases[i].notes);
+    }
+}
+
+static void networks_are_read_from_their_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gpu, *network;
+        uint64_t per_node;
+        const char *profile;
+        uint32_t num_nics;
+        double nic; /* bytes per second */
+    } cases[] = {
+        {"A100-SXM4-80GB", "8x HDR200 InfiniBand per node (Selene)", 8, "dgx-a100-80g", 8, 25e9},
+        {"A100-SXM4-80GB", "4x100 Gb/s Omni-Path per node", 8, "dgx-a100-80g", 4, 12.5e9},
+        {"A100-SXM4-40GB", "1600 Gbps RoCE per node", 8, "dgx-a100-40g", 8, 25e9},
+        {"H100-SXM5-80GB", "DGX H100 reference: 8x ConnectX-7 400 Gb/s (InfiniBand)", 8, "dgx-h100", 8, 50e9},
+        {"MI300X-192GB", "400 Gb/s RoCE per GPU", 8, "mi300x", 8, 50e9},
+        {"A10G-24GB", "EFA 4x100", 8, "a10g-pcie", 4, 12.5e9},
+        {"V100-SXM2-16GB", "1x100 Gb/s EDR InfiniBand per node", 8, "dgx1-v100-16g", 1, 12.5e9},
+        {"H800-SXM5-80GB", "200 Gb/s InfiniBand (count per node not stated)", 8, "hgx-h800", 0, 0},
+        {"GB200-NVL72", "one 400 Gb/s NIC per GPU (reference)", 4, "gb200-nvl72", 0, 0},
+        {"H200-SXM5-141GB", "", 8, "dgx-h200", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tpp_run_cluster cluster;
+        assert_true(tpp_run_cluster_read(cases[i].gpu, cases[i].network, 64, cases[i].per_node, &cluster));
+        assert_string_equal(cluster.profile, cases[i].profile);
+        assert_int_equal(cluster.num_nics, cases[i].num_nics);
+        CHECK_NUMBER(cluster.nic_bytes_per_second, cases[i].nic, 1e-9);
+    }
+}
+
+static void an_unknown_gpu_has_no_profile(void **state)
+{
+    (void)state;
+    struct tpp_run_cluster cluster;
+    assert_false(tpp_run_cluster_read("B300-SXM6-288GB", "", 8, 8, &cluster));
+    assert_false(tpp_run_cluster_read("", "", 8, 8, &cluster));
+}
+
+/* A800: NVLink at 200 of 300 GB/s. A node of 4 GPUs keeps the NIC rate of a GPU: 8 NICs of 8 become 4 of 4. */
+static void a_cluster_changes_only_what_differs(void **state)
+{
+    (void)state;
+    struct tpp_run_cluster cluster;
+    struct tpp_hardware hardware = {0};
+    hardware.node.num_gpus = 8;
+    hardware.network.num_nics = 8;
+    hardware.network.nic_bytes_per_second = 25e9;
+    hardware.node.bus_bytes_per_second[TPP_ALL_GATHER] = 225e9;
+    assert_true(tpp_run_cluster_read("A800-SXM4-80GB", "", 64, 4, &cluster));
+    tpp_run_cluster_apply(&cluster, &hardware);
+    assert_int_equal(hardware.node.num_gpus, 4);
+    assert_int_equal(hardware.network.num_nics, 4);
+    CHECK_NUMBER(hardware.network.nic_bytes_per_second, 25e9, 1e-12);
+    CHECK_NUMBER(hardware.node.bus_bytes_per_second[TPP_ALL_GATHER], 150e9, 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(aleph_alpha_sheets_name_their_kernels),
+        cmocka_unit_test(early_megatron_has_local_layers_and_dropout),
+        cmocka_unit_test(transformer_engine_uses_the_gpus_own_generation),
+        cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
+        cmocka_unit_test(llm_foundry_reduces_in_the_dtype_of_its_mode),
+        cmocka_unit_test(fms_acceleration_plug_ins_choose_the_kernels),
+        cmocka_unit_test(internevo_reduces_bf16_gradients),
+        cmocka_unit_test(overlap_follows_framework_and_notes),
+        cmocka_unit_test(networks_are_read_from_their_text),
+        cmocka_unit_test(an_unknown_gpu_has_no_profile),
+        cmocka_unit_test(a_cluster_changes_only_what_differs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
