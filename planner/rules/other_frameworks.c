@@ -1,0 +1,276 @@
+/* other_frameworks.c - rules of Megatron-DeepSpeed (MD, with DeepSpeed's own), ms-swift's megatron side (SW),
+ * torchtitan (TT) and nanotron (NT), as far as they concern what a plan chooses. A rule without a number of its own has
+ * the letters alone. */
+#include "planner/rules/table.h"
+
+static bool sizes_within_world(const struct tpp_rule_context *c)
+{
+    return c->tensor_parallel <= c->s->world_size && c->pipeline_parallel <= c->s->world_size / c->tensor_parallel;
+}
+
+/* Sizes that are cut down silently (MD-1) are judged there. */
+static bool deepspeed_world_divides(const struct tpp_rule_context *c)
+{
+    return !sizes_within_world(c) || tpp_rule_divides(c->model_parallel, c->s->world_size);
+}
+
+static bool ulysses_alone(const struct tpp_rule_context *c)
+{
+    const struct tpp_rule_settings *s = c->s;
+    return s->context_parallel == 1 ||
+           (s->context_types == TPP_RULE_CONTEXT_A2A && c->tensor_parallel == 1 && c->pipeline_parallel == 1 &&
+            !s->sequence_parallel && s->num_attention_heads % s->context_parallel == 0 &&
+            s->sequence_length % s->context_parallel == 0);
+}
+
+static bool stages_have_engine(const struct tpp_rule_context *c)
+{
+    return c->s->pipeline_engine || c->pipeline_parallel == 1;
+}
+
+static bool engine_zero_stage(const struct tpp_rule_context *c)
+{
+    return !c->s->pipeline_engine || c->s->zero_stage <= 1;
+}
+
+static bool no_interleaving(const struct tpp_rule_context *c)
+{
+    return c->virtual_stages <= 1;
+}
+
+static bool deepspeed_chunks(const struct tpp_rule_context *c)
+{
+    int64_t layers = c->s->layers_per_virtual_stage;
+    return !tpp_rule_is_set(layers) || (c->pipeline_parallel > 2 && tpp_rule_divides(layers, c->s->num_layers));
+}
+
+static bool key_value_heads_divide(const struct tpp_rule_context *c)
+{
+    return tpp_rule_divides(c->num_query_groups, c->s->num_attention_heads);
+}
+
+static bool heads_divide(const struct tpp_rule_context *c)
+{
+    return c->s->num_attention_heads % c->tensor_parallel == 0;
+}
+
+static bool all_heads_divide(const struct tpp_rule_context *c)
+{
+    return heads_divide(c) && c->num_query_groups % c->tensor_parallel == 0;
+}
+
+static bool experts_divide(const struct tpp_rule_context *c)
+{
+    return c->s->expert_parallel == 1 || (c->is_moe && c->s->num_experts % c->s->expert_parallel == 0);
+}
+
+static bool batch_divides(const struct tpp_rule_context *c)
+{
+    int64_t unit = c->s->micro_batch_size * c->data_parallel;
+    return c->global_batch_size >= unit && c->global_batch_size % unit == 0;
+}
+
+static bool one_precision(const struct tpp_rule_context *c)
+{
+    return !c->s->fp16 || !c->s->bf16;
+}
+
+static bool positions_reach(const struct tpp_rule_context *c)
+{
+    return c->s->max_position_embeddings >= c->s->sequence_length;
+}
+
+static bool connections_for_sequence(const struct tpp_rule_context *c)
+{
+    return !c->sequence_parallel || c->s->cuda_device_max_connections == 1;
+}
+
+static bool experts_without_stage_3(const struct tpp_rule_context *c)
+{
+    return !c->is_moe || c->s->zero_stage < 3;
+}
+
+static const struct tpp_rule deepspeed_rules[] = {
+    {"MD-1", TPP_RULE_SILENT, TPP_RULE_EVER, sizes_within_world,
+     "tensor and pipeline parallel sizes beyond the world are cut down without a word", "world tp pp",
+     "choose sizes whose product divides the number of GPUs"},
+    {"MD-2", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, deepspeed_world_divides,
+     "the number of GPUs must be a multiple of tensor * pipeline * sequence parallel sizes", "world tp pp cp",
+     "choose sizes whose product divides the number of GPUs"},
+    {"MD-3", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, ulysses_alone,
+     "sequence parallelism over ranks is Ulysses only, with tensor and pipeline sizes of 1, no --sequence-parallel, "
+     "and heads and sequence that divide",
+     "cp tp pp heads sequence", "lower --ds-sequence-parallel-size"},
+    {"MD-4", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, stages_have_engine,
+     "several stages need DeepSpeed's pipeline engine", "pp", "drop --no-pipeline-parallel"},
+    {"MD-5", TPP_RULE_AT_RUN, TPP_RULE_EVER, engine_zero_stage,
+     "DeepSpeed's pipeline engine refuses ZeRO stages 2 and 3", "zero", "use stage 1, or --no-pipeline-parallel"},
+    {"MD-9", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, deepspeed_chunks,
+     "interleaving needs more than two stages and layers that divide by the layers of a virtual stage", "pp layers",
+     "drop --num-layers-per-virtual-pipeline-stage"},
+    {"MD-9", TPP_RULE_SILENT, TPP_RULE_EVER, no_interleaving, "the DeepSpeed engine does not interleave", "vp",
+     "drop --num-layers-per-virtual-pipeline-stage"},
+    {"MD-11", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, key_value_heads_divide,
+     "the attention heads must be a multiple of the key/value heads", "heads groups", "change --num-key-value-heads"},
+    {"MD-11", TPP_RULE_AT_BUILD, TPP_RULE_EVER, all_heads_divide,
+     "heads and key/value heads must be multiples of the tensor parallel size", "heads groups tp",
+     "lower the tensor parallel size"},
+    {"MD-12", TPP_RULE_AT_BUILD, TPP_RULE_EVER, experts_divide,
+     "the experts must be a multiple of the expert parallel size", "experts ep", "change the expert parallel size"},
+    {"MD-13", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
+     "the global batch must be a multiple of micro batch * data parallel size", "global-batch micro-batch dp",
+     "change the global or micro batch size"},
+    {"MD-16", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, positions_reach,
+     "the sequence must not be longer than --max-position-embeddings", "sequence max-positions",
+     "raise --max-position-embeddings"},
+    {"MD-16", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_precision, "--fp16 and --bf16 exclude each other", "",
+     "drop one of them"},
+    {"MD-17", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, connections_for_sequence,
+     "sequence parallelism needs CUDA_DEVICE_MAX_CONNECTIONS=1", "tp", "export CUDA_DEVICE_MAX_CONNECTIONS=1"},
+    {"MD-18", TPP_RULE_AT_RUN, TPP_RULE_EVER, experts_without_stage_3, "DeepSpeed refuses experts with ZeRO stage 3",
+     "zero", "use stage 2"},
+};
+
+static bool world_divides(const struct tpp_rule_context *c)
+{
+    return tpp_rule_divides(c->model_parallel, c->s->world_size);
+}
+
+static bool expert_world_divides(const struct tpp_rule_context *c)
+{
+    return tpp_rule_divides(c->expert_tensor_parallel * c->s->expert_parallel * c->pipeline_parallel, c->s->world_size);
+}
+
+static bool ends_have_stages(const struct tpp_rule_context *c)
+{
+    return c->pipeline_parallel > 1 ||
+           (!tpp_rule_is_set(c->s->first_stage_layers) && !tpp_rule_is_set(c->s->last_stage_layers));
+}
+
+static bool overlap_has_sequence_parallel(const struct tpp_rule_context *c)
+{
+    return !c->s->tp_comm_overlap || c->sequence_parallel;
+}
+
+static bool muon_without_overlap(const struct tpp_rule_context *c)
+{
+    return c->s->optimizer != TPP_RULE_MUON || (!c->s->overlap_grad_reduce && !c->s->overlap_param_gather);
+}
+
+static const struct tpp_rule swift_rules[] = {
+    {"SW-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_divides,
+     "the number of GPUs must be a multiple of tensor * pipeline * context parallel sizes", "world tp pp cp",
+     "choose sizes whose product divides the number of GPUs"},
+    {"SW-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, expert_world_divides,
+     "the number of GPUs must be a multiple of expert tensor * expert * pipeline parallel sizes", "world etp ep pp",
+     "lower the expert parallel size"},
+    {"SW-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
+     "the global batch must be a multiple of micro batch * data parallel size, and at least that",
+     "global-batch micro-batch dp", "change the global or micro batch size"},
+    {"SW-3", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, ends_have_stages,
+     "layers of the first or last stage need more than one stage", "pp", "drop decoder_first/last_pipeline_num_layers"},
+    {"SW-4", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, overlap_has_sequence_parallel,
+     "tp_comm_overlap needs sequence parallelism and more than one tensor-parallel rank", "tp",
+     "add --sequence_parallel true"},
+    {"SW-7", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, muon_without_overlap,
+     "muon excludes overlap_grad_reduce and overlap_param_gather", "", "use dist_muon, or drop the overlap"},
+};
+
+/* The sizes as written must make the world exactly. */
+static bool world_is_product(const struct tpp_rule_context *c)
+{
+    int64_t data = tpp_rule_is_set(c->s->data_parallel) ? c->s->data_parallel : c->data_parallel;
+    return world_divides(c) && c->s->world_size / c->model_parallel == data;
+}
+
+/* Without sharded positions too: the loss and norms are cut by the tensor parallel size. */
+static bool titan_sequence_divides(const struct tpp_rule_context *c)
+{
+    return c->s->sequence_length % (c->tensor_parallel * 2 * c->s->context_parallel) == 0;
+}
+
+/* Stages are made from a number of layers a stage, with one slot each for embedding and output: the number of stages
+ * must come out as pp * vp. One or two stages a rank need no such number. */
+static bool titan_stages(const struct tpp_rule_context *c)
+{
+    int64_t slots = c->s->num_layers + 2;
+    int64_t stages = c->pipeline_parallel * (c->virtual_stages > 1 ? c->virtual_stages : 1);
+    if (stages > slots)
+        return false;
+    int64_t layers = (slots + stages - 1) / stages;
+    return c->virtual_stages <= 2 || (slots + layers - 1) / layers == stages;
+}
+
+static bool titan_rotation(const struct tpp_rule_context *c)
+{
+    return !(c->s->context_types & TPP_RULE_CONTEXT_A2A) || c->s->context_parallel == 1 ||
+           c->num_query_groups / c->tensor_parallel % c->s->context_parallel == 0;
+}
+
+static const struct tpp_rule torchtitan_rules[] = {
+    {"TT-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_is_product,
+     "data * context * tensor * pipeline parallel degrees must be the number of GPUs", "world dp cp tp pp",
+     "change a degree"},
+    {"TT-2", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, experts_divide,
+     "expert parallelism needs experts, and as many as a multiple of its degree", "experts ep",
+     "change expert_parallel_degree"},
+    {"TT-3", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
+     "the global batch must be a multiple of the local batch * data parallel degree", "global-batch micro-batch dp",
+     "change global_batch_size"},
+    {"TT-4", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_sequence_divides,
+     "the sequence must be a multiple of tensor * 2 * context parallel degrees", "sequence tp cp", "change seq_len"},
+    {"TT-5", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_stages, "no number of layers a stage gives this many stages",
+     "layers pp vp", "use one or two stages a rank"},
+    {"TT-8", TPP_RULE_AT_BUILD, TPP_RULE_EVER, all_heads_divide,
+     "heads and key/value heads must be multiples of the tensor parallel degree", "heads groups tp",
+     "lower tensor_parallel_degree"},
+    {"TT-8", TPP_RULE_AT_RUN, TPP_RULE_EVER, titan_rotation,
+     "the all-to-all rotation needs key/value heads for every context-parallel rank", "groups tp cp",
+     "use the allgather rotation"},
+};
+
+static bool nanotron_experts(const struct tpp_rule_context *c)
+{
+    return c->s->expert_parallel == 1;
+}
+
+static bool nanotron_heads(const struct tpp_rule_context *c)
+{
+    return heads_divide(c) && c->num_query_groups >= c->tensor_parallel && key_value_heads_divide(c);
+}
+
+static bool nanotron_accumulation(const struct tpp_rule_context *c)
+{
+    return c->num_micro_batches >= c->pipeline_parallel - 1;
+}
+
+static bool nanotron_zero(const struct tpp_rule_context *c)
+{
+    return c->s->zero_stage <= 1;
+}
+
+static const struct tpp_rule nanotron_rules[] = {
+    {"NT-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_is_product,
+     "tensor * pipeline * context * data parallel sizes must be the number of GPUs", "world tp pp cp dp",
+     "change a size"},
+    {"NT-2", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, nanotron_experts, "expert parallelism does not work", "ep",
+     "set expert_parallel_size to 1"},
+    {"NT-3", TPP_RULE_AT_BUILD, TPP_RULE_EVER, nanotron_heads,
+     "the heads must be multiples of the tensor parallel size and of the key/value heads, of which each rank needs one",
+     "heads groups tp", "lower the tensor parallel size"},
+    {"NT-4", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, nanotron_accumulation,
+     "1f1b needs at least one micro-batch less than stages", "micro-batches pp",
+     "raise batch_accumulation_per_replica"},
+    {"NT-5", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
+     "the global batch is micro batch * accumulation * data parallel size", "global-batch micro-batch dp",
+     "change the batch"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, nanotron_zero, "zero_stage must be 0 or 1", "zero",
+     "set zero_stage to 1"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_interleaving, "there is no interleaved schedule", "vp",
+     "use one stage a rank"},
+};
+
+const struct tpp_rule_group tpp_rules_deepspeed = TPP_RULE_GROUP(deepspeed_rules, NULL);
+const struct tpp_rule_group tpp_rules_swift = TPP_RULE_GROUP(swift_rules, NULL);
+const struct tpp_rule_group tpp_rules_torchtitan = TPP_RULE_GROUP(torchtitan_rules, NULL);
+const struct tpp_rule_group tpp_rules_nanotron = TPP_RULE_GROUP(nanotron_rules, NULL);

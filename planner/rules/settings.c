@@ -1,0 +1,218 @@
+/* settings.c - rule settings from what the planner knows. */
+#include "planner/rules.h"
+
+/* Numbers of our own structs are within the limits of the rules; a batch of 2^31 is. */
+static int64_t number(uint64_t value)
+{
+    return value > (uint64_t)TPP_RULE_MAX_NUMBER ? TPP_RULE_MAX_NUMBER : (int64_t)value;
+}
+
+struct tpp_rule_settings tpp_rule_settings_defaults(enum tpp_framework framework)
+{
+    return (struct tpp_rule_settings){
+        .framework = framework,
+        .world_size = 1,
+        .tensor_parallel = 1,
+        .pipeline_parallel = 1,
+        .context_parallel = 1,
+        .expert_parallel = 1,
+        .expert_tensor_parallel = framework == TPP_FRAMEWORK_MS_SWIFT ? 1 : TPP_RULE_UNSET,
+        .layers_per_virtual_stage = TPP_RULE_UNSET,
+        .virtual_stages_per_rank = TPP_RULE_UNSET,
+        .first_stage_layers = TPP_RULE_UNSET,
+        .last_stage_layers = TPP_RULE_UNSET,
+        .microbatch_group_size = TPP_RULE_UNSET,
+        .overlap_p2p = true,
+        .context_types = TPP_RULE_CONTEXT_P2P,
+        .num_context_types = 1,
+        .hierarchical_product = TPP_RULE_UNSET,
+        .hierarchical_first = TPP_RULE_UNSET,
+        .tensor_weight_shards = TPP_RULE_UNSET,
+        .expert_weight_shards = TPP_RULE_UNSET,
+        .micro_batch_size = 1,
+        .global_batch_size = TPP_RULE_UNSET,
+        .eval_global_batch_size = TPP_RULE_UNSET,
+        .eval_micro_batch_size = TPP_RULE_UNSET,
+        .rampup_start = TPP_RULE_UNSET,
+        .rampup_increment = TPP_RULE_UNSET,
+        .ffn_hidden_size = TPP_RULE_UNSET,
+        .kv_channels = TPP_RULE_UNSET,
+        .num_query_groups = 1,
+        .linear_bias = true,
+        .rope_fusion = true,
+        .mtp_num_layers = TPP_RULE_UNSET,
+        .num_experts = TPP_RULE_UNSET,
+        .experts_per_token = 2,
+        .moe_ffn_hidden_size = TPP_RULE_UNSET,
+        .shared_expert_hidden_size = TPP_RULE_UNSET,
+        .layer_pattern_length = TPP_RULE_UNSET,
+        .router_num_groups = TPP_RULE_UNSET,
+        .router_group_topk = TPP_RULE_UNSET,
+        .bias_dropout_fusion = true,
+        .recompute_num_layers = TPP_RULE_UNSET,
+        .gradient_accumulation_fusion = true,
+        .async_tensor_all_reduce = true,
+        .optimizer_instances = 1,
+        .ddp_bucket_size = TPP_RULE_UNSET,
+        .ddp_num_buckets = TPP_RULE_UNSET,
+        .data_parallel = TPP_RULE_UNSET,
+        .cuda_device_max_connections = TPP_RULE_UNSET,
+        .compute_capability = 9.0,
+    };
+}
+
+static void set_experts(const struct tpp_model *model, struct tpp_rule_settings *settings)
+{
+    if (model->num_experts == 0)
+        return;
+    settings->num_experts = model->num_experts;
+    settings->experts_per_token = model->experts_per_token;
+    settings->moe_ffn_hidden_size = model->moe_ffn_hidden_size;
+    if (model->shared_expert_hidden_size > 0)
+        settings->shared_expert_hidden_size = model->shared_expert_hidden_size;
+    if (model->first_k_dense > 0 || model->moe_layer_period > 1) {
+        settings->layer_pattern_length = model->num_layers;
+        settings->has_dense_layers = true;
+    }
+    settings->grouped_gemm = true;
+    settings->dispatcher = TPP_RULE_ALLTOALL;
+    settings->router_pre_softmax = model->experts_per_token == 1;
+}
+
+static void set_model(const struct tpp_model *model, struct tpp_rule_settings *settings)
+{
+    settings->num_layers = model->num_layers;
+    settings->hidden_size = model->hidden_size;
+    settings->num_attention_heads = model->num_attention_heads;
+    settings->multi_latent_attention = model->kv_lora_rank > 0;
+    settings->group_query_attention =
+        model->num_query_groups != model->num_attention_heads && !settings->multi_latent_attention;
+    settings->num_query_groups = model->num_query_groups;
+    settings->kv_channels = model->head_dim > 0 ? (int64_t)model->head_dim : TPP_RULE_UNSET;
+    if (model->ffn_hidden_size > 0)
+        settings->ffn_hidden_size = model->ffn_hidden_size;
+    settings->swiglu = model->gated_mlp;
+    settings->squared_relu = !model->gated_mlp && model->activation == TPP_ACTIVATION_SQUARED_RELU;
+    settings->linear_bias = model->mlp_bias || model->output_bias;
+    settings->untied_embeddings = !model->tied_embeddings;
+    settings->rms_norm = model->norm == TPP_NORM_RMS;
+    settings->position = model->position == TPP_POSITION_ROPE      ? TPP_RULE_POSITION_ROPE
+                         : model->position == TPP_POSITION_LEARNED ? TPP_RULE_POSITION_LEARNED
+                                                                   : TPP_RULE_POSITION_NONE;
+    settings->rope_fusion = !settings->multi_latent_attention;
+    set_experts(model, settings);
+}
+
+void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_job *job, const struct tpp_stack *stack,
+                               double compute_capability, struct tpp_rule_settings *settings)
+{
+    *settings = tpp_rule_settings_defaults(stack->framework);
+    set_model(model, settings);
+    settings->world_size = job->num_gpus;
+    settings->sequence_length = number(job->sequence_length);
+    settings->max_position_embeddings = settings->sequence_length; /* what we write is never shorter */
+    settings->global_batch_size = number(job->global_batch_size);
+    settings->fp16 = job->precision == TPP_PRECISION_FP16;
+    settings->bf16 = job->precision == TPP_PRECISION_BF16 || job->precision == TPP_PRECISION_FP8;
+    settings->fp8 = job->precision == TPP_PRECISION_FP8 ? TPP_RULE_FP8_HYBRID : TPP_RULE_FP8_NONE;
+    settings->torch_fsdp2 = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && stack->engine == TPP_ENGINE_FSDP2;
+    settings->gradient_accumulation_fusion = !settings->torch_fsdp2;
+    settings->mcore_models = true;
+    settings->overlap_p2p = stack->overlap_p2p;
+    settings->pipeline_engine = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+    settings->compute_capability = compute_capability;
+    settings->has_train_iters = true;
+    settings->num_data_sources = 1;
+}
+
+/* Layers a virtual stage where that is all a release knows, or where everything divides; else stages a rank. */
+static void set_interleaving(const struct tpp_strategy *strategy, enum tpp_release release,
+                             struct tpp_rule_settings *settings)
+{
+    int64_t chunks = strategy->virtual_pipeline_stages, stages = strategy->pipeline_parallel;
+    bool uneven = strategy->first_stage_layers > 0 || strategy->last_stage_layers > 0 ||
+                  strategy->account_for_embedding || strategy->account_for_loss;
+    settings->layers_per_virtual_stage = settings->virtual_stages_per_rank = TPP_RULE_UNSET;
+    if (chunks <= 1)
+        return;
+    if (uneven && release >= TPP_RELEASE_0_11)
+        settings->virtual_stages_per_rank = chunks;
+    else if (settings->num_layers % (chunks * stages) == 0)
+        settings->layers_per_virtual_stage = settings->num_layers / (chunks * stages);
+    else
+        settings->layers_per_virtual_stage = TPP_RULE_MAX_SIZE; /* divides nothing: refused by ML-21 */
+}
+
+static void set_context(const struct tpp_strategy *strategy, struct tpp_rule_settings *settings)
+{
+    static const unsigned types[] = {
+        [TPP_CONTEXT_RING] = TPP_RULE_CONTEXT_P2P,
+        [TPP_CONTEXT_ALL_GATHER] = TPP_RULE_CONTEXT_ALL_GATHER,
+        [TPP_CONTEXT_ULYSSES] = TPP_RULE_CONTEXT_A2A,
+        [TPP_CONTEXT_HYBRID] = TPP_RULE_CONTEXT_A2A_P2P,
+    };
+    settings->context_parallel = strategy->context_parallel;
+    settings->context_types = strategy->context_parallel > 1 ? types[strategy->context_kind] : TPP_RULE_CONTEXT_P2P;
+    settings->hierarchical_first = settings->hierarchical_product = TPP_RULE_UNSET;
+    if (settings->context_types == TPP_RULE_CONTEXT_A2A_P2P && strategy->ulysses_parallel > 0) {
+        int64_t ranks = strategy->ulysses_parallel;
+        settings->hierarchical_first = ranks;
+        settings->hierarchical_product = strategy->context_parallel / ranks * ranks;
+    }
+}
+
+static void set_recompute(const struct tpp_strategy *strategy, struct tpp_rule_settings *settings)
+{
+    settings->recompute = strategy->recompute == TPP_RECOMPUTE_FULL        ? TPP_RULE_GRANULARITY_FULL
+                          : strategy->recompute == TPP_RECOMPUTE_SELECTIVE ? TPP_RULE_GRANULARITY_SELECTIVE
+                                                                           : TPP_RULE_GRANULARITY_NONE;
+    bool full = strategy->recompute == TPP_RECOMPUTE_FULL;
+    settings->recompute_method = !full                                               ? TPP_RULE_METHOD_NONE
+                                 : strategy->recompute_method == TPP_RECOMPUTE_BLOCK ? TPP_RULE_METHOD_BLOCK
+                                                                                     : TPP_RULE_METHOD_UNIFORM;
+    settings->recompute_num_layers = full ? 1 : TPP_RULE_UNSET;
+}
+
+/* The value that tpp-plan's scripts set; Megatron-Bridge and ms-swift choose theirs as their release demands. */
+static int64_t max_connections(const struct tpp_rule_settings *settings, enum tpp_release release)
+{
+    bool model_parallel = settings->tensor_parallel > 1 || settings->context_parallel > 1;
+    if (release < TPP_RELEASE_0_12)
+        return 1;
+    if (settings->torch_fsdp2)
+        return 8;
+    if (settings->compute_capability >= 10.0 && (release > TPP_RELEASE_0_12 || settings->tensor_parallel == 1))
+        return 32;
+    return model_parallel ? 1 : 8;
+}
+
+void tpp_rule_settings_for_strategy(const struct tpp_strategy *strategy, enum tpp_release release,
+                                    struct tpp_rule_settings *settings)
+{
+    settings->tensor_parallel = strategy->tensor_parallel;
+    settings->pipeline_parallel = strategy->pipeline_parallel;
+    settings->expert_parallel = strategy->expert_parallel;
+    if (settings->num_experts != TPP_RULE_UNSET && strategy->expert_tensor_parallel > 0)
+        settings->expert_tensor_parallel = strategy->expert_tensor_parallel;
+    else
+        settings->expert_tensor_parallel = strategy->tensor_parallel;
+    set_context(strategy, settings);
+    set_interleaving(strategy, release, settings);
+    settings->first_stage_layers = strategy->first_stage_layers > 0 ? strategy->first_stage_layers : TPP_RULE_UNSET;
+    settings->last_stage_layers = strategy->last_stage_layers > 0 ? strategy->last_stage_layers : TPP_RULE_UNSET;
+    settings->account_for_embedding = strategy->account_for_embedding;
+    settings->account_for_loss = strategy->account_for_loss;
+    settings->sequence_parallel = strategy->sequence_parallel;
+    settings->tp_comm_overlap = strategy->tp_comm_overlap;
+    settings->micro_batch_size = strategy->micro_batch_size;
+    settings->distributed_optimizer = strategy->zero_stage > 0 && !settings->torch_fsdp2;
+    settings->overlap_grad_reduce = strategy->overlap_grad_reduce;
+    settings->overlap_param_gather = strategy->overlap_param_gather && settings->distributed_optimizer;
+    settings->optimizer_cpu_offload = settings->precision_aware_optimizer = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
+    settings->ddp_bucket_size =
+        strategy->reduce_bucket_size > 0 ? number(strategy->reduce_bucket_size) : TPP_RULE_UNSET;
+    settings->zero_stage = strategy->zero_stage;
+    settings->data_parallel = strategy->data_parallel > 0 ? strategy->data_parallel : TPP_RULE_UNSET;
+    settings->cuda_device_max_connections = max_connections(settings, release);
+    set_recompute(strategy, settings);
+}
