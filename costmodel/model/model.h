@@ -68,10 +68,10 @@ struct tpp_model {
 
 struct tpp_model_counts {        /* parameters, exact; MTP blocks and vision towers not counted */
     uint64_t total;
-    uint64_t active;             /* experts_per_token instead of num_experts; == total for a dense model */
+    uint64_t active;             /* experts_per_token experts, no router bias; == total for a dense model */
     uint64_t embedding;          /* token embedding, once when tied (plus positions and embedding norm) */
-    uint64_t lm_head;            /* 0 when tied */
-    uint64_t dense_layer;        /* one layer with the dense MLP */
+    uint64_t lm_head;            /* 0 when tied (a bias stays) */
+    uint64_t dense_layer;        /* one layer with the dense MLP; 0 when every layer is MoE */
     uint64_t moe_layer;          /* one MoE layer, all experts; 0 for a dense model */
     uint64_t final_norm;
     uint32_t num_dense_layers, num_moe_layers;
