@@ -649,9 +649,8 @@ static void published_files_read_as_their_presets(void **state)
 {
     (void)state;
     const char *folder = getenv("TPP_SHARED_MODELS");
-    DIR *directory = folder != NULL ? opendir(folder) : NULL;
-    if (directory == NULL)
-        skip();
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
     unsigned read = 0;
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         char path[4096];
@@ -701,7 +700,9 @@ int main(void)
         cmocka_unit_test(names_come_from_the_path),
         cmocka_unit_test(long_names_are_cut_at_a_character),
         cmocka_unit_test(the_family_table_is_sorted_and_consistent),
-        cmocka_unit_test(published_files_read_as_their_presets),
+        cmocka_unit_test(published_files_read_as_their_presets), /* the last: needs a folder */
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* Left out rather than skipped: Meson takes cmocka's "not ok # SKIP" for a failure. */
+    const size_t count = sizeof(tests) / sizeof(tests[0]) - (getenv("TPP_SHARED_MODELS") == NULL ? 1 : 0);
+    return _cmocka_run_group_tests("model_reader", tests, count, NULL, NULL);
 }
