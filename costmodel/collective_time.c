@@ -104,7 +104,7 @@ static double ring_or_tree_seconds(const struct tpp_links *links, enum tpp_colle
 double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double bytes)
 {
     const double rate = crosses_nodes ? links->nic_bytes_per_second * links->send_recv_efficiency_fraction
-                                      : send_recv_bus_fraction * links->bus_bytes_per_second[TPP_ALL_GATHER];
+                                      : send_recv_bus_fraction * links->bus_bytes_per_second[TPP_SEND_RECV];
     return send_recv_latency_seconds + bytes / rate;
 }
 

@@ -41,6 +41,11 @@ double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *
 /* Optimizer states on the host: gradients down, host Adam, weights up; one rank's share. */
 double tpp_offload_seconds(const struct tpp_hardware *hardware, double shard_parameters, double weight_bytes);
 
+/* Adding one micro-batch's gradients to those before it, outside the GEMMs: traffic of `parameters` in `num_tensors`
+ * tensors, with the launches when they block. 0 where the GEMM accumulates (Megatron) or only shards are added (FSDP). */
+double tpp_accumulation_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack, double parameters,
+                                double num_tensors);
+
 /* ZeRO-3/FSDP (9.2): one layer of `parameters` with compute times of one micro-batch. */
 struct tpp_sharded_layer {
     double forward_extra_seconds, backward_extra_seconds; /* above compute: waits, slow-down, copies */

@@ -56,7 +56,8 @@ struct tpp_stage {
     bool is_first, is_last;
     double forward_seconds, backward_seconds, recompute_seconds; /* of one micro-batch, communication included */
     double send_seconds;             /* device time of its transfers */
-    double seconds;                  /* sum of the four */
+    double accumulate_seconds;       /* gradients added to those of earlier micro-batches; part of backward_seconds */
+    double seconds;                  /* forward, backward, recompute and send */
     double parameters, trainable_parameters, num_parameter_tensors;
 };
 

@@ -113,6 +113,9 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     }
     if (assembly->is_sharded)
         stage->forward_seconds += assembly->root_seconds;
+    stage->accumulate_seconds = tpp_accumulation_seconds(&evaluator->hardware->gpu, evaluator->stack,
+                                                         stage->trainable_parameters, stage->num_parameter_tensors);
+    stage->backward_seconds += stage->accumulate_seconds;
     /* A stage receives in forward unless first, in backward unless last; once a chunk. Inner chunks wrap around. */
     const double v = strategy->virtual_pipeline_stages;
     const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - stage->is_first - stage->is_last : 0;
@@ -145,6 +148,7 @@ void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage
         layer_terms(assembly->embedding, micro_batches, true, terms);
     if (stage->is_last)
         layer_terms(assembly->head, micro_batches, true, terms);
+    terms[TPP_TIME_MEMORY_BOUND] += micro_batches * stage->accumulate_seconds;
     terms[TPP_TIME_RECOMPUTE] += micro_batches * stage->recompute_seconds;
     terms[TPP_TIME_SHARD_COMM] +=
         times * (assembly->sharded.forward_extra_seconds + assembly->sharded.backward_extra_seconds) +

@@ -7,8 +7,6 @@
 static const double hiding_fraction = 0.9;
 /* rho: share of exposed tensor-parallel transfers that user-buffer overlap hides [fit on NeMo recipes], section 7. */
 static const double tensor_overlap_fraction = 0.5;
-/* Host time of one blocking launch [fit], 15.5. */
-static const double blocking_launch_seconds = 45e-6;
 /* CUDA graphs and whole-model compilation launch this many times less, 5.5. */
 static const double graph_launch_divisor = 10;
 
@@ -78,7 +76,7 @@ static void measure_host(const struct tpp_program *program, const struct tpp_tim
         double host = launches[i] * timing->gpu->host_launch_seconds / (timing->cuda_graphs ? graph_launch_divisor : 1);
         double excess = fmax(0, host - gpu[i]);
         if (timing->launch_blocking)
-            excess = host = launches[i] * blocking_launch_seconds;
+            excess = host = launches[i] * TPP_BLOCKING_LAUNCH_SECONDS;
         layer->host_seconds[section] = excess;
         layer->section_seconds[section] += excess;
         host_total += host;

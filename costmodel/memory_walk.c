@@ -64,17 +64,18 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
         memory->host_bytes = trainable * per.optimizer * walk->hardware->node.num_gpus;
 }
 
-/* Full list of one layer, and what selective recomputation or a recomputed layer keep of it (4.2 A, B, E). */
+/* Full list of one layer, and what selective recomputation keeps of it (4.2 A, B, E). */
 static double full_list_bytes(const struct tpp_layer *layer)
 {
-    return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED] + layer->bytes[TPP_TENSOR_CORE];
+    return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED] + layer->bytes[TPP_TENSOR_EAGER] +
+           layer->bytes[TPP_TENSOR_CORE];
 }
 
 static double selective_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
 {
     if (walk->stack->framework == TPP_FRAMEWORK_TORCHTITAN)
         return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SELECTED];
-    return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED];
+    return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED] + layer->bytes[TPP_TENSOR_EAGER];
 }
 
 double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers)
@@ -193,6 +194,19 @@ void tpp_walk_verdict(struct tpp_memory *memory)
                                                                                            : TPP_FIT_FITS;
 }
 
+/* Transients of one layer's backward. Under FSDP a fully recomputed layer of plain PyTorch is alive twice, without the
+ * eager extras [15.8: the slope of measured peaks over the batch]. */
+static double backward_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
+{
+    const double plain = fmax(layer->bytes[TPP_TENSOR_BACKWARD_MLP], layer->bytes[TPP_TENSOR_BACKWARD_ATTENTION]);
+    const double eager = layer->bytes[TPP_TENSOR_BACKWARD_EAGER];
+    const bool twice = walk->strategy->zero_stage >= 3 && walk->strategy->recompute == TPP_RECOMPUTE_FULL &&
+                       tpp_stack_is_plain_torch(walk->stack);
+    const double list = full_list_bytes(layer) - layer->bytes[TPP_TENSOR_EAGER];
+    const double second = list + plain - layer->bytes[TPP_TENSOR_EAGER];
+    return twice ? plain + fmax(eager, second) : plain + eager;
+}
+
 /* 4.5: the peak is at the loss of the last stage, or inside one layer's backward with all micro-batches alive. */
 void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
@@ -202,8 +216,7 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
     memory->terms[TPP_MEMORY_DUMMY_WGRAD] = dummy_bytes(stage);
     memory->terms[TPP_MEMORY_GATHERED] = gathered_bytes(walk, stage);
     memory->terms[TPP_MEMORY_BUCKETS] = bucket_bytes(walk, stage);
-    const double backward = fmax(stage->decoder->bytes[TPP_TENSOR_BACKWARD_MLP],
-                                 stage->decoder->bytes[TPP_TENSOR_BACKWARD_ATTENTION]);
+    const double backward = backward_bytes(walk, stage->decoder);
     const double layer_peak = memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] + backward;
     const double loss = stage->head ? stage->head->bytes[TPP_TENSOR_LOSS] : 0;
     if (loss > layer_peak) {

@@ -71,10 +71,12 @@ struct tpp_op {
 enum tpp_tensor_life {
     TPP_TENSOR_INPUT,         /* kept for backward even when the whole layer is recomputed */
     TPP_TENSOR_SAVED,         /* kept for backward unless the layer is recomputed */
+    TPP_TENSOR_EAGER,         /* the same; only because a kernel is not fused (15.9) */
     TPP_TENSOR_CORE,          /* the same; dropped by selective recomputation too */
     TPP_TENSOR_SELECTED,      /* the same; kept by torchtitan's selective policy */
     TPP_TENSOR_BACKWARD_MLP,  /* alive during backward of the MLP */
     TPP_TENSOR_BACKWARD_ATTENTION, /* alive during backward of attention */
+    TPP_TENSOR_BACKWARD_EAGER, /* alive there too; only because a kernel is not fused */
     TPP_TENSOR_LOSS,          /* alive at the loss */
     TPP_TENSOR_DUMMY,         /* one for each distinct weight shape, for good (Transformer Engine) */
     TPP_TENSOR_LIFE_COUNT,

@@ -85,7 +85,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, w * h * q * n);
     tpp_builder_tensor(builder, "attention norm output", TPP_TENSOR_SAVED, w * h * q * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
-        tpp_builder_tensor(builder, "attention norm eager copies", TPP_TENSOR_SAVED, 10 * h * q * n);
+        tpp_builder_tensor(builder, "attention norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_tensor(builder, "q, k, v", TPP_TENSOR_SAVED, w * qkv_width(builder) * n);
     if (builder->model->qk_norm)
         tpp_builder_tensor(builder, "q and k before their norms", TPP_TENSOR_SAVED,

@@ -76,11 +76,18 @@ static double activation_bytes(const struct tpp_builder *builder)
     return builder->stack->weight_bytes * builder->tokens * builder->hidden;
 }
 
+/* Transformer Engine quantises what it gathers for an FP8 product before the transfer. */
+static double gathered_bytes(const struct tpp_builder *builder)
+{
+    const bool fp8 = builder->job->precision == TPP_PRECISION_FP8 && builder->stack->transformer_engine;
+    return activation_bytes(builder) * (fp8 ? 0.5 : 1);
+}
+
 void tpp_build_tensor_entry_forward(struct tpp_builder *builder, const char *name)
 {
     if (builder->sequence_parallel)
         tpp_builder_collective(builder, name, TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
-                               activation_bytes(builder), TPP_NO_OP);
+                               gathered_bytes(builder), TPP_NO_OP);
 }
 
 void tpp_build_tensor_exit_forward(struct tpp_builder *builder, const char *name)
@@ -94,7 +101,7 @@ void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *nam
 {
     if (builder->sequence_parallel)
         tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
-                               activation_bytes(builder), TPP_NO_OP);
+                               gathered_bytes(builder), TPP_NO_OP);
 }
 
 void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, int dgrad, int wgrad)
@@ -107,8 +114,8 @@ void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *na
         return;
     }
     if (!builder->frozen) /* the saved norm output is gathered again for wgrad only */
-        tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER, bytes,
-                               async ? dgrad : TPP_NO_OP);
+        tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
+                               gathered_bytes(builder), async ? dgrad : TPP_NO_OP);
     tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_REDUCE_SCATTER, bytes,
                            async ? wgrad : TPP_NO_OP);
 }
@@ -116,11 +123,14 @@ void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *na
 void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, double num_norms)
 {
     const bool eager = builder->stack->norm_kernel == TPP_KERNEL_EAGER;
-    const double forward = eager ? 34 : 4, backward = eager ? 66 : 6;
+    const bool rms = builder->model->norm == TPP_NORM_RMS;
+    /* Eager RMSNorm in fp32: casts, square, mean, scale, cast, weight (15.2). LayerNorm under autocast is one fp32 kernel
+     * between a cast up (2 + 4 B) and a cast down (4 + 2 B): 20 B forward, the same and the gradients backward, 30 B. */
+    const double forward = !eager ? 4 : rms ? 34 : 20, backward = !eager ? 6 : rms ? 66 : 30;
     tpp_builder_memory(builder, "norm", section, TPP_PART_POINTWISE,
                        num_norms * (section == TPP_SECTION_FORWARD ? forward : backward) * builder->hidden *
                            builder->tokens * builder->norm_share,
-                       num_norms * (eager ? 7 : 1));
+                       num_norms * (!eager ? 1 : rms ? 7 : 3));
 }
 
 void tpp_build_residual(struct tpp_builder *builder, enum tpp_section section)

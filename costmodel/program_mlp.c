@@ -49,6 +49,21 @@ static void build_activation(struct tpp_builder *builder, enum tpp_section secti
                        eager ? 2 : 1);
 }
 
+/* Megatron-Core: gradient of the MLP-in output twice, the gathered norm output and its gradient (4.4). Plain autograd:
+ * the gradients of the MLP-in output and of the activation, and the products of an eager activation (15.8). */
+static void build_backward_tensors(struct tpp_builder *builder, double in, bool eager)
+{
+    const double n = builder->tokens, w = builder->stack->weight_bytes, f = builder->local_ffn;
+    if (tpp_stack_is_plain_torch(builder->stack)) {
+        tpp_builder_tensor(builder, "mlp gradients", TPP_TENSOR_BACKWARD_MLP, w * (in + f) * n);
+        if (eager)
+            tpp_builder_tensor(builder, "activation eager gradients", TPP_TENSOR_BACKWARD_EAGER, 4 * f * n);
+        return;
+    }
+    tpp_builder_tensor(builder, "mlp in gradient", TPP_TENSOR_BACKWARD_MLP, 2 * w * in * n);
+    tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_MLP, 2 * w * builder->hidden * n);
+}
+
 void tpp_build_mlp_tensors(struct tpp_builder *builder)
 {
     const struct tpp_stack *stack = builder->stack;
@@ -60,18 +75,17 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
     tpp_builder_tensor(builder, "mlp norm output", TPP_TENSOR_SAVED, w * h * q * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
-        tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_SAVED, 10 * h * q * n);
+        tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_tensor(builder, "mlp in output", TPP_TENSOR_SAVED, w * in * n);
     tpp_builder_tensor(builder, "activation output", TPP_TENSOR_SAVED, w * f * n);
-    if (builder->model->gated_mlp && stack->activation_kernel == TPP_KERNEL_EAGER)
-        tpp_builder_tensor(builder, "activation eager copy", TPP_TENSOR_SAVED, 2 * f * n);
+    const bool eager = builder->model->gated_mlp && stack->activation_kernel == TPP_KERNEL_EAGER;
+    if (eager)
+        tpp_builder_tensor(builder, "activation eager copy", TPP_TENSOR_EAGER, 2 * f * n);
     if (builder->job->hidden_dropout > 0)
         tpp_builder_tensor(builder, "mlp dropout mask", TPP_TENSOR_SAVED, h * q * n);
     /* torchtitan's selective policy keeps every second product: gate and down (4.2 E). */
     tpp_builder_tensor(builder, "mlp kept by policy", TPP_TENSOR_SELECTED, (w * f + w * h * q) * n);
-    /* Backward: gradient of the MLP-in output twice, the gathered norm output and its gradient (4.4). */
-    tpp_builder_tensor(builder, "mlp in gradient", TPP_TENSOR_BACKWARD_MLP, 2 * w * in * n);
-    tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_MLP, 2 * w * h * n);
+    build_backward_tensors(builder, in, eager);
 }
 
 void tpp_build_mlp_forward(struct tpp_builder *builder)

@@ -136,6 +136,12 @@ bool tpp_engine_is_fsdp(enum tpp_engine engine)
     return engine == TPP_ENGINE_FSDP1 || engine == TPP_ENGINE_FSDP2;
 }
 
+bool tpp_stack_is_plain_torch(const struct tpp_stack *stack)
+{
+    return stack->framework == TPP_FRAMEWORK_HF_TRAINER || stack->framework == TPP_FRAMEWORK_LLM_FOUNDRY ||
+           stack->framework == TPP_FRAMEWORK_OTHER;
+}
+
 const char *tpp_framework_name(enum tpp_framework framework)
 {
     return frameworks[framework].name;

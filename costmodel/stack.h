@@ -45,6 +45,9 @@ enum tpp_loss_kernel {
     TPP_LOSS_FUSED_LINEAR, /* chunked together with the head: about 0 B */
 };
 
+/* Host time of one launch with CUDA_LAUNCH_BLOCKING=1 [fit], 15.5. */
+#define TPP_BLOCKING_LAUNCH_SECONDS 45e-6
+
 struct tpp_stack {
     enum tpp_framework framework;
     char release[24];                 /* "0.14", "25.04"; "" = newest known */
@@ -57,6 +60,7 @@ struct tpp_stack {
     bool tensor_parallel_async;       /* tp_async: backward all-reduce overlaps wgrad */
     bool tensor_parallel_other;       /* tp_stack = other: half the NVLink rate (15.4) */
     bool launch_blocking;             /* CUDA_LAUNCH_BLOCKING=1 (15.5) */
+    bool synchronous_gather;          /* ZeRO-3 of DeepSpeed before 0.4.1: no overlap, copies, one parameter at a time */
     bool cuda_graphs;                 /* host launch cost divided by 10 */
     double memory_bound_factor;       /* U of 5.3: 1.05 TE and compiled, 1.2 Megatron local, 1.25 eager */
     uint32_t weight_bytes;            /* of one weight in compute: 2; 4 for fp32 */
@@ -88,5 +92,7 @@ const char *tpp_engine_name(enum tpp_engine engine); /* "megatron", "deepspeed",
 bool tpp_engine_parse(const char *text, enum tpp_engine *out);
 bool tpp_attention_kernel_parse(const char *text, enum tpp_attention_kernel *out);
 bool tpp_engine_is_fsdp(enum tpp_engine engine);
+/* Layers of plain PyTorch modules under autograd, not Megatron's (15.8, 15.9): Hugging Face, llm-foundry, other. */
+bool tpp_stack_is_plain_torch(const struct tpp_stack *stack);
 
 #endif

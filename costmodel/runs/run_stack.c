@@ -39,6 +39,7 @@ enum tpp_framework tpp_run_framework(const struct tpp_run_facts *facts)
         {"HF Trainer", TPP_FRAMEWORK_HF_TRAINER},
         {"swift", TPP_FRAMEWORK_MS_SWIFT},
         {"Megatron", TPP_FRAMEWORK_MEGATRON_LM},
+        {"OneFlow", TPP_FRAMEWORK_MEGATRON_LM}, /* its GPT has Megatron's cuts, vocabulary-parallel loss, fused kernels */
         {"nanotron", TPP_FRAMEWORK_NANOTRON},
         {"HF", TPP_FRAMEWORK_HF_TRAINER},
         {"Hugging", TPP_FRAMEWORK_HF_TRAINER},
@@ -170,6 +171,10 @@ static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *fa
     return facts->year < FLASH2_YEAR ? TPP_ATTENTION_FLASH1 : TPP_ATTENTION_FLASH2;
 }
 
+/* DeepSpeed's ZeRO-3 gathered parameter by parameter and synchronised after each until its 0.4.1 of mid 2021 (pull
+ * request 1188). */
+#define SYNCHRONOUS_GATHER_YEAR 2021
+
 /* Megatron's layers: Transformer Engine (U 1.05) or the local ones (U 1.2, cost-model 5.3). */
 static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
@@ -189,8 +194,10 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
  * DEFAULT in fp32; the shards are fp32 in both. */
 static void set_llm_foundry(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
-    stack->norm_kernel = stack->activation_kernel = TPP_KERNEL_FUSED;
-    stack->loss_kernel = TPP_LOSS_FUSED;
+    const bool is_predecessor = tpp_run_mentions(facts->repository, "mosaicml/examples");
+    stack->norm_kernel = is_predecessor ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
+    stack->activation_kernel = TPP_KERNEL_FUSED;
+    stack->loss_kernel = is_predecessor ? TPP_LOSS_EAGER : TPP_LOSS_FUSED;
     stack->reduce_bytes = strcmp(facts->mixed_precision_mode, "PURE") == 0 ? 2 : 4;
 }
 
@@ -321,6 +328,8 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
         break; /* their defaults are what the published runs used */
     }
     stack->attention = choose_attention(facts, gpu);
+    stack->synchronous_gather =
+        stack->engine == TPP_ENGINE_DEEPSPEED && facts->year > 0 && facts->year <= SYNCHRONOUS_GATHER_YEAR;
     set_stated_dtypes(facts, stack);
     stack->cuda_graphs = notes_have(facts, "cuda graph:") && !notes_have(facts, "cuda graph: none");
     stack->launch_blocking = is_launch_blocking(facts);

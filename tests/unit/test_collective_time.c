@@ -1,0 +1,95 @@
+/* Collective times and group placement against examples E9, E12, E13, E14 and E17 of the specification. */
+#include "costmodel/collective_time.h"
+#include "hwprofiles/profiles.h"
+#include "tests/support/check_number.h"
+
+static struct tpp_links links_of(const char *profile)
+{
+    struct tpp_hardware hardware;
+    assert_int_equal(tpp_hardware_find(profile, &hardware, NULL), TPP_OK);
+    return tpp_links_make(&hardware, 0, 0);
+}
+
+static void times_are_those_of_example_e9(void **state)
+{
+    (void)state;
+    const struct tpp_links a100 = links_of("dgx-a100-80g"), h100 = links_of("dgx-h100");
+    const struct tpp_group node = tpp_group_place(8, 1, 8);
+    const struct tpp_group rails = tpp_group_place(64, 8, 8), whole = tpp_group_place(64, 1, 8);
+    CHECK_NUMBER(tpp_collective_seconds(&a100, TPP_ALL_REDUCE, &node, 100663296), 0.81615e-3, 1e-4);
+    CHECK_NUMBER(tpp_collective_seconds(&h100, TPP_ALL_GATHER, &node, 67108864), 0.22874e-3, 1e-4);
+    CHECK_NUMBER(tpp_collective_seconds(&h100, TPP_REDUCE_SCATTER, &rails, 4e8), 10.400e-3, 1e-4);
+    CHECK_NUMBER(tpp_collective_seconds(&h100, TPP_ALL_GATHER, &whole, 4.36e8), 1.5914e-3, 1e-4);
+    CHECK_NUMBER(tpp_collective_seconds(&h100, TPP_ALL_TO_ALL, &whole, 469762048), 10.051e-3, 1e-4);
+}
+
+static void a_layer_gather_over_32_nodes_is_example_e12(void **state)
+{
+    (void)state;
+    /* 106,956,800 bf16 parameters over 32 ranks, one a node, at 42.5 GB/s: 2*106956800*31/32/42.5e9 = 4.876 ms, without
+     * latency (8.4 us + 31 hops of 12 us) and ramp. */
+    const struct tpp_links h100 = links_of("dgx-h100");
+    const struct tpp_group group = tpp_group_place(32, 8, 8);
+    const double bytes = 2 * 106956800.0, transfer = bytes * 31 / 32 / 42.5e9;
+    CHECK_NUMBER(transfer, 4.876e-3, 1e-4);
+    CHECK_NUMBER(tpp_collective_seconds(&h100, TPP_ALL_GATHER, &group, bytes),
+                 8.4e-6 + 31 * 12e-6 + transfer * (1 + 16e6 / bytes), 1e-9);
+}
+
+static void rank_order_places_groups_as_in_example_e17(void **state)
+{
+    (void)state;
+    /* N=128, t=4, c=2, dp=4, p=4, G=8: strides 1, 4, 8, 32; dp and pp groups have one rank in each node. */
+    assert_int_equal(tpp_group_place(4, 1, 8).ranks_per_node, 4);
+    assert_int_equal(tpp_group_place(2, 4, 8).ranks_per_node, 2);
+    assert_int_equal(tpp_group_place(4, 8, 8).ranks_per_node, 1);
+    assert_int_equal(tpp_group_place(4, 32, 8).ranks_per_node, 1);
+    assert_int_equal(tpp_group_place(4, 32, 8).num_nodes, 4);
+    assert_int_equal(tpp_group_place(4, 32, 8).node_span, 13); /* ranks 0 .. 96: nodes 0 .. 12 */
+}
+
+static void one_rank_and_no_bytes_cost_nothing(void **state)
+{
+    (void)state;
+    const struct tpp_links a100 = links_of("dgx-a100-80g");
+    const struct tpp_group one = tpp_group_place(1, 1, 8), seven = tpp_group_place(7, 1, 8);
+    assert_true(tpp_collective_seconds(&a100, TPP_ALL_REDUCE, &one, 1e9) == 0);
+    assert_true(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &seven, 0) == 0);
+}
+
+static void a_placement_by_hand_makes_tensor_parallelism_cross_nodes(void **state)
+{
+    (void)state;
+    /* Field note A4: a TP4 group placed 2+2 uses two NICs of the node instead of NVLink: at least 4x slower. */
+    const struct tpp_links a100 = links_of("dgx-a100-80g");
+    const struct tpp_group inside = tpp_group_place(4, 1, 8), across = tpp_group_place_by_hand(4, 2);
+    assert_int_equal(across.num_nodes, 2);
+    assert_true(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &across, 1e8) >
+                4 * tpp_collective_seconds(&a100, TPP_ALL_GATHER, &inside, 1e8));
+}
+
+static void a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf(void **state)
+{
+    (void)state;
+    struct tpp_links a100 = links_of("dgx-a100-80g");
+    const struct tpp_group near = tpp_group_place(16, 8, 8), far = tpp_group_place(32, 8, 8);
+    const double near_before = tpp_collective_seconds(&a100, TPP_ALL_GATHER, &near, 1e10);
+    const double far_before = tpp_collective_seconds(&a100, TPP_ALL_GATHER, &far, 1e10);
+    a100.nodes_per_leaf = 20;
+    a100.oversubscription = 2;
+    assert_true(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &near, 1e10) == near_before);
+    CHECK_NUMBER(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &far, 1e10), 2 * far_before, 0.01);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_those_of_example_e9),
+        cmocka_unit_test(a_layer_gather_over_32_nodes_is_example_e12),
+        cmocka_unit_test(rank_order_places_groups_as_in_example_e17),
+        cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
+        cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
+        cmocka_unit_test(a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

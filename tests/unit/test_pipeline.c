@@ -1,0 +1,101 @@
+/* Closed forms of the schedules against example E8 and table 4.3 (E7). */
+#include "costmodel/memory_walk.h"
+#include "costmodel/pipeline.h"
+#include "tests/support/check_number.h"
+
+static struct tpp_strategy pipeline(enum tpp_schedule schedule, uint32_t p, uint32_t v, uint64_t m)
+{
+    struct tpp_strategy strategy = tpp_strategy_defaults();
+    strategy.schedule = schedule;
+    strategy.pipeline_parallel = p;
+    strategy.virtual_pipeline_stages = v;
+    strategy.num_micro_batches = m;
+    return strategy;
+}
+
+static struct tpp_pipeline uniform(const struct tpp_strategy *strategy, double stage_seconds, double edge_seconds)
+{
+    const struct tpp_pipeline_times times = {stage_seconds, (strategy->pipeline_parallel - 1) * stage_seconds,
+                                             edge_seconds};
+    return tpp_pipeline_step(strategy, &times);
+}
+
+static void one_f_one_b_makespan_is_example_e8(void **state)
+{
+    (void)state;
+    /* p=8, m=24, F 18.522, B 18.086, W 9.337, Tc 0.601: 1456.749; rate 1 - 24 * 45.945 / 1456.749 = 0.2431. */
+    const struct tpp_strategy strategy = pipeline(TPP_SCHEDULE_1F1B, 8, 1, 24);
+    const struct tpp_pipeline step = uniform(&strategy, 18.522 + 18.086 + 9.337, 0.601);
+    CHECK_NUMBER(step.seconds, 1456.749, 1e-6);
+    CHECK_NUMBER(1 - step.busy_seconds / step.seconds, 0.2431, 2e-4);
+}
+
+static void small_schedules_are_those_of_example_e8(void **state)
+{
+    (void)state;
+    /* p=4, m=8, F=B=W=1: 33 for GPipe and 1F1B; interleaved v=2: 28.5. */
+    const struct tpp_strategy gpipe = pipeline(TPP_SCHEDULE_GPIPE, 4, 1, 8);
+    const struct tpp_strategy plain = pipeline(TPP_SCHEDULE_1F1B, 4, 1, 8);
+    const struct tpp_strategy interleaved = pipeline(TPP_SCHEDULE_INTERLEAVED, 4, 2, 8);
+    CHECK_NUMBER(uniform(&gpipe, 3, 0).seconds, 33, 1e-12);
+    CHECK_NUMBER(uniform(&plain, 3, 0).seconds, 33, 1e-12);
+    CHECK_NUMBER(uniform(&interleaved, 3, 0).seconds, 28.5, 1e-12);
+}
+
+static void bubble_fractions_are_the_textbook_ones(void **state)
+{
+    (void)state;
+    /* (p-1)/(m+p-1) = 3/5 (field note B2: 2 micro-batches on PP4); interleaved (p-1)/(v m+p-1) = 1/33 (A5 with v = 2). */
+    const struct tpp_strategy b2 = pipeline(TPP_SCHEDULE_1F1B, 4, 1, 2);
+    const struct tpp_strategy a5 = pipeline(TPP_SCHEDULE_INTERLEAVED, 2, 2, 16);
+    CHECK_NUMBER(uniform(&b2, 1.7, 0).bubble_fraction, 0.6, 1e-12);
+    CHECK_NUMBER(uniform(&a5, 1.7, 0).bubble_fraction, 1.0 / 33, 1e-12);
+}
+
+static void a_slower_last_stage_sets_the_pace(void **state)
+{
+    (void)state;
+    /* Stages 2, 2, 2, 3 s and m = 5: every micro-batch waits for the slow one, 5 * 3, the others fill and drain, 6. */
+    const struct tpp_strategy strategy = pipeline(TPP_SCHEDULE_1F1B, 4, 1, 5);
+    const struct tpp_pipeline_times times = {3, 6, 0};
+    const struct tpp_pipeline step = tpp_pipeline_step(&strategy, &times);
+    CHECK_NUMBER(step.seconds, 21, 1e-12);
+    CHECK_NUMBER(step.bubble_fraction, 1 - 5 * 9.0 / (4 * 21.0), 1e-12);
+}
+
+static void one_stage_has_no_bubble(void **state)
+{
+    (void)state;
+    const struct tpp_strategy strategy = pipeline(TPP_SCHEDULE_1F1B, 1, 1, 7);
+    const struct tpp_pipeline step = uniform(&strategy, 2, 1);
+    assert_true(step.seconds == 14 && step.bubble_fraction == 0);
+}
+
+static void micro_batches_in_flight_are_example_e7(void **state)
+{
+    (void)state;
+    const struct tpp_strategy plain = pipeline(TPP_SCHEDULE_1F1B, 8, 1, 64);
+    const struct tpp_strategy interleaved = pipeline(TPP_SCHEDULE_INTERLEAVED, 8, 3, 64);
+    const struct tpp_strategy gpipe = pipeline(TPP_SCHEDULE_GPIPE, 8, 1, 11);
+    const struct tpp_strategy few = pipeline(TPP_SCHEDULE_1F1B, 8, 1, 3);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&plain, 0), 8, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&plain, 3), 5, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&plain, 7), 1, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&interleaved, 0), 31.0 / 3, 1e-12); /* 10.333 */
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&interleaved, 7), 17.0 / 3, 1e-12); /* 5.667 */
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&gpipe, 5), 11, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&few, 0), 3, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_f_one_b_makespan_is_example_e8),
+        cmocka_unit_test(small_schedules_are_those_of_example_e8),
+        cmocka_unit_test(bubble_fractions_are_the_textbook_ones),
+        cmocka_unit_test(a_slower_last_stage_sets_the_pace),
+        cmocka_unit_test(one_stage_has_no_bubble),
+        cmocka_unit_test(micro_batches_in_flight_are_example_e7),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+/* Layer programs against examples E5, E10, E13, E15 and E18 of the specification. */
+#include "costmodel/layer.h"
+#include "costmodel/memory_walk.h"
+#include "costmodel/program.h"
+#include "tests/support/shapes.h"
+
+static struct tpp_layer_axes axes(uint32_t t, uint32_t c, uint32_t b, bool sequence_parallel)
+{
+    return (struct tpp_layer_axes){.kind = TPP_LAYER_DECODER, .tensor_parallel = t, .context_parallel = c,
+                                   .micro_batch_size = b, .sequence_parallel = sequence_parallel};
+}
+
+static double kept_bytes(const struct tpp_program *program, bool with_core)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < program->num_tensors; i++) {
+        const enum tpp_tensor_life life = program->tensors[i].life;
+        if (life == TPP_TENSOR_INPUT || life == TPP_TENSOR_SAVED || (with_core && life == TPP_TENSOR_CORE))
+            bytes += program->tensors[i].bytes;
+    }
+    return bytes;
+}
+
+static void vocabulary_padding_is_example_e18(void **state)
+{
+    (void)state;
+    assert_int_equal(tpp_padded_vocabulary(128256, 128, 2), 128256);
+    assert_int_equal(tpp_padded_vocabulary(128256, 128, 4), 128512);
+    assert_int_equal(tpp_padded_vocabulary(128256, 128, 8), 129024);
+    assert_int_equal(tpp_padded_vocabulary(50257, 1, 8), 50257);
+}
+
+static void flash_activations_are_example_e5(void **state)
+{
+    (void)state;
+    /* Llama-3-70B, t=8, SP: 34,336 bytes a token and layer; 140,640,256 at s=4096. */
+    const struct tpp_model model = shape_preset("llama3-70b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_job job = shape_job(8, 4096, 8);
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
+    const struct tpp_layer_axes a = axes(8, 1, 1, true);
+    struct tpp_program program;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(kept_bytes(&program, true), 140640256, 0);
+    CHECK_NUMBER(kept_bytes(&program, true) / 4096, 34336 + 0, 1e-3);
+}
+
+static void local_activations_are_example_e5(void **state)
+{
+    (void)state;
+    /* GPT-3 175B, t=8, s=2048, b=1, bytes a layer: TP 578,813,952; TP+SP 358,612,992; + selective 106,954,752. */
+    const struct tpp_model model = shape_preset("gpt3-175b");
+    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    struct tpp_job job = shape_job(8, 2048, 8);
+    const struct tpp_stack stack = shape_korthikanti_stack(&a100.gpu, &job);
+    struct tpp_program program;
+    struct tpp_layer_axes a = axes(8, 1, 1, false);
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(kept_bytes(&program, true), 578813952, 0);
+    a.sequence_parallel = true;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(kept_bytes(&program, true), 358612992, 0);
+    CHECK_NUMBER(kept_bytes(&program, false), 106954752, 0);
+}
+
+static struct tpp_layer korthikanti_22b(bool sequence_parallel)
+{
+    struct tpp_model model = shape_preset("gpt3-175b");
+    model.hidden_size = 6144;
+    model.num_attention_heads = model.num_query_groups = 64;
+    model.head_dim = 96;
+    model.ffn_hidden_size = 24576;
+    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    struct tpp_job job = shape_job(8, 2048, 4);
+    const struct tpp_stack stack = shape_korthikanti_stack(&a100.gpu, &job);
+    const struct tpp_links links = tpp_links_make(&a100, 0, 0);
+    const struct tpp_timing timing = {.gpu = &a100.gpu, .links = &links, .context_links = &links,
+                                      .overlap_slowdown_fraction = a100.overlap_slowdown_fraction,
+                                      .memory_bound_factor = stack.memory_bound_factor,
+                                      .tensor_group = tpp_group_place(8, 1, 8)};
+    const struct tpp_layer_axes a = axes(8, 1, 4, sequence_parallel);
+    struct tpp_program program;
+    struct tpp_layer layer;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    tpp_layer_measure(&program, &timing, &layer);
+    return layer;
+}
+
+static void layer_times_are_example_e10(void **state)
+{
+    (void)state;
+    /* Korthikanti 22B layer: plain 7.978 and 11.708 ms (measured 7.7, 11.9); SP + selective 7.501 and 13.211 ms (7.2, 13.1). */
+    const struct tpp_layer plain = korthikanti_22b(false), selective = korthikanti_22b(true);
+    double core = 0;
+    for (int part = 0; part < TPP_PART_COUNT; part++)
+        core += selective.core_seconds[part];
+    CHECK_NUMBER(plain.section_seconds[TPP_SECTION_FORWARD], 7.978e-3, 5e-4);
+    CHECK_NUMBER(plain.section_seconds[TPP_SECTION_BACKWARD] + plain.section_seconds[TPP_SECTION_WEIGHT], 11.708e-3,
+                 5e-4);
+    CHECK_NUMBER(selective.section_seconds[TPP_SECTION_FORWARD], 7.501e-3, 5e-4);
+    CHECK_NUMBER(selective.section_seconds[TPP_SECTION_BACKWARD] + selective.section_seconds[TPP_SECTION_WEIGHT] + core,
+                 13.211e-3, 5e-4);
+}
+
+static double sent_bytes(const struct tpp_program *program, enum tpp_section section, enum tpp_collective kind)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < program->num_ops; i++) {
+        const struct tpp_op *op = &program->ops[i];
+        if (op->kind == TPP_OP_COMMUNICATION && op->section == section && op->collective == kind)
+            bytes += op->count * op->bytes;
+    }
+    return bytes;
+}
+
+static void context_parallel_volumes_are_example_e13(void **state)
+{
+    (void)state;
+    /* Llama-3-70B, s=131072, c=8, t=1: 67,108,864 bytes a ring step, 7 of them forward, twice that backward; Ulysses
+     * sends 7/8 of its buffers: 528,482,304. */
+    const struct tpp_model model = shape_preset("llama3-70b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_job job = shape_job(8, 131072, 1);
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
+    struct tpp_layer_axes a = axes(1, 8, 1, false);
+    struct tpp_program program;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(sent_bytes(&program, TPP_SECTION_FORWARD, TPP_SEND_RECV), 7 * 67108864.0, 0);
+    CHECK_NUMBER(sent_bytes(&program, TPP_SECTION_BACKWARD, TPP_SEND_RECV), 939524096, 0);
+    a.context_kind = TPP_CONTEXT_ULYSSES;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(sent_bytes(&program, TPP_SECTION_FORWARD, TPP_ALL_TO_ALL) * 7 / 8, 528482304, 0);
+}
+
+static void adapter_and_quantised_sizes_are_example_e15(void **state)
+{
+    (void)state;
+    /* Llama-3-8B: 6,979,321,856 quantised weights in 32 layers, NF4 3,600,416,768 bytes; LoRA r=16: 41,943,040. */
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    struct tpp_job job = shape_job(1, 4096, 1);
+    job.task = TPP_TASK_QLORA;
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_HF_TRAINER, &h100.gpu, &job, &stack);
+    const struct tpp_layer_axes a = axes(1, 1, 1, false);
+    struct tpp_program program;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(32 * program.linear_parameters, 6979321856, 0);
+    CHECK_NUMBER(32 * program.linear_parameters * TPP_NF4_BYTES, 3600416768, 1e-6);
+    CHECK_NUMBER(32 * program.trainable_parameters, 41943040, 0);
+}
+
+static void frozen_linears_have_no_weight_gradient(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    struct tpp_job job = shape_job(1, 4096, 1);
+    job.task = TPP_TASK_LORA;
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_HF_TRAINER, &h100.gpu, &job, &stack);
+    const struct tpp_layer_axes a = axes(1, 1, 1, false);
+    struct tpp_program program;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    double flops = 0;
+    for (uint32_t i = 0; i < program.num_ops; i++)
+        if (program.ops[i].section == TPP_SECTION_WEIGHT)
+            flops += 2 * program.ops[i].gemm.m * program.ops[i].gemm.n * program.ops[i].gemm.k;
+    /* Only the adapters': 2 n r (in + out), 2 * 4096 * 41,943,040 / 32. */
+    CHECK_NUMBER(flops, 2 * 4096 * 41943040.0 / 32, 1e-12);
+}
+
+static void block_masks_divide_the_attention_work(void **state)
+{
+    (void)state;
+    /* Field note A8: 32K cut in 4 x 8K blocks computes a quarter of the scores. */
+    const struct tpp_model model = shape_preset("codellama-13b");
+    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    struct tpp_job job = shape_job(8, 32768, 8);
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &a100.gpu, &job, &stack);
+    double scores[2] = {0};
+    for (int packed = 0; packed < 2; packed++) {
+        job.attention_block_length = packed ? 8192 : 0;
+        const struct tpp_layer_axes a = axes(2, 1, 1, true);
+        struct tpp_program program;
+        tpp_program_build(&model, &job, &stack, &a, &program);
+        for (uint32_t i = 0; i < program.num_ops; i++)
+            if (program.ops[i].kind == TPP_OP_FLASH_FORWARD)
+                scores[packed] += program.ops[i].count * program.ops[i].attention.batch *
+                                  program.ops[i].attention.query_length * program.ops[i].attention.key_length;
+    }
+    CHECK_NUMBER(scores[0], 4 * scores[1], 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vocabulary_padding_is_example_e18),
+        cmocka_unit_test(flash_activations_are_example_e5),
+        cmocka_unit_test(local_activations_are_example_e5),
+        cmocka_unit_test(layer_times_are_example_e10),
+        cmocka_unit_test(context_parallel_volumes_are_example_e13),
+        cmocka_unit_test(adapter_and_quantised_sizes_are_example_e15),
+        cmocka_unit_test(frozen_linears_have_no_weight_gradient),
+        cmocka_unit_test(block_masks_divide_the_attention_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

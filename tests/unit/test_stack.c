@@ -1,0 +1,92 @@
+/* Defaults of the software stacks: bytes a parameter (cost-model 4.1, 15.7) and kernel generations (5.2, 15.1). */
+#include "costmodel/stack.h"
+#include "tests/support/shapes.h"
+
+static struct tpp_stack defaults(enum tpp_framework framework, const char *cluster, enum tpp_precision precision)
+{
+    const struct tpp_hardware hardware = shape_cluster(cluster);
+    struct tpp_job job = shape_job(8, 2048, 8);
+    struct tpp_stack stack;
+    job.precision = precision;
+    tpp_stack_defaults(framework, &hardware.gpu, &job, &stack);
+    return stack;
+}
+
+static void attention_follows_the_gpu(void **state)
+{
+    (void)state;
+    assert_int_equal(defaults(TPP_FRAMEWORK_MEGATRON_LM, "dgx-h100", TPP_PRECISION_BF16).attention, TPP_ATTENTION_FLASH3);
+    assert_int_equal(defaults(TPP_FRAMEWORK_MEGATRON_LM, "dgx-a100-80g", TPP_PRECISION_BF16).attention,
+                     TPP_ATTENTION_FLASH2);
+    assert_int_equal(defaults(TPP_FRAMEWORK_LLM_FOUNDRY, "dgx-h100", TPP_PRECISION_BF16).attention, TPP_ATTENTION_FLASH2);
+    assert_int_equal(defaults(TPP_FRAMEWORK_MEGATRON_LM, "dgx1-v100-32g", TPP_PRECISION_FP16).attention,
+                     TPP_ATTENTION_FUSED_SOFTMAX);
+}
+
+static void eager_stacks_are_eager(void **state)
+{
+    (void)state;
+    const struct tpp_stack hf = defaults(TPP_FRAMEWORK_HF_TRAINER, "dgx-a100-80g", TPP_PRECISION_BF16);
+    assert_int_equal(hf.norm_kernel, TPP_KERNEL_EAGER);
+    assert_int_equal(hf.rope_kernel, TPP_KERNEL_EAGER);
+    assert_int_equal(hf.loss_kernel, TPP_LOSS_EAGER);
+    CHECK_NUMBER(hf.memory_bound_factor, 1.25, 0);
+}
+
+static void the_deepspeed_pipeline_accumulates_in_fp32(void **state)
+{
+    (void)state;
+    const struct tpp_job job = shape_job(8, 2048, 8);
+    struct tpp_stack stack = defaults(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "dgx-a100-80g", TPP_PRECISION_BF16);
+    stack.engine = TPP_ENGINE_DEEPSPEED_PIPELINE;
+    tpp_stack_set_dtypes(&stack, &job);
+    assert_int_equal(stack.gradient_bytes, 2);
+    assert_int_equal(stack.reduce_bytes, 4);
+    assert_int_equal(stack.optimizer_bytes, 12);
+}
+
+static void impossible_stacks_are_refused(void **state)
+{
+    (void)state;
+    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g"), v100 = shape_cluster("dgx1-v100-32g");
+    struct tpp_job job = shape_job(8, 2048, 8);
+    struct tpp_error err = {0};
+    struct tpp_stack stack = defaults(TPP_FRAMEWORK_MEGATRON_LM, "dgx-a100-80g", TPP_PRECISION_BF16);
+    stack.attention = TPP_ATTENTION_FLASH3;
+    assert_int_equal(tpp_stack_check(&stack, &a100.gpu, &job, &err), TPP_E_UNSUPPORTED);
+    stack.attention = TPP_ATTENTION_FLASH2;
+    job.precision = TPP_PRECISION_FP8;
+    assert_int_equal(tpp_stack_check(&stack, &a100.gpu, &job, &err), TPP_E_UNSUPPORTED);
+    stack.attention = TPP_ATTENTION_FUSED_SOFTMAX;
+    job.precision = TPP_PRECISION_BF16;
+    assert_int_equal(tpp_stack_check(&stack, &v100.gpu, &job, &err), TPP_E_UNSUPPORTED);
+}
+
+static void names_read_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TPP_FRAMEWORK_COUNT; i++) {
+        enum tpp_framework framework;
+        assert_true(tpp_framework_parse(tpp_framework_name((enum tpp_framework)i), &framework));
+        assert_int_equal(framework, i);
+    }
+    for (int i = 0; i < TPP_ENGINE_COUNT; i++) {
+        enum tpp_engine engine;
+        assert_true(tpp_engine_parse(tpp_engine_name((enum tpp_engine)i), &engine));
+        assert_int_equal(engine, i);
+    }
+    enum tpp_engine engine;
+    assert_false(tpp_engine_parse("Megatron", &engine));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_follows_the_gpu),
+        cmocka_unit_test(eager_stacks_are_eager),
+        cmocka_unit_test(the_deepspeed_pipeline_accumulates_in_fp32),
+        cmocka_unit_test(impossible_stacks_are_refused),
+        cmocka_unit_test(names_read_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
