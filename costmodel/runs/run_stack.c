@@ -39,7 +39,7 @@ enum tpp_framework tpp_run_framework(const struct tpp_run_facts *facts)
         {"HF Trainer", TPP_FRAMEWORK_HF_TRAINER},
         {"swift", TPP_FRAMEWORK_MS_SWIFT},
         {"Megatron", TPP_FRAMEWORK_MEGATRON_LM},
-        {"OneFlow", TPP_FRAMEWORK_MEGATRON_LM}, /* its GPT has Megatron's cuts, vocabulary-parallel loss, fused kernels */
+        {"OneFlow", TPP_FRAMEWORK_MEGATRON_LM}, /* its GPT has Megatron's cuts, split loss and fused kernels */
         {"nanotron", TPP_FRAMEWORK_NANOTRON},
         {"HF", TPP_FRAMEWORK_HF_TRAINER},
         {"Hugging", TPP_FRAMEWORK_HF_TRAINER},
@@ -154,6 +154,16 @@ static bool named_attention(const struct tpp_run_facts *facts, const struct tpp_
     return false;
 }
 
+/* Compilers of whole graphs: they split the cross entropy by vocabulary and overlap collectives with what is ready. */
+static bool compiles_graph(const struct tpp_run_facts *facts)
+{
+    static const char *const names[] = {"Alpa", "Pax", "MaxText", "JAX"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (framework_has(facts, names[i]))
+            return true;
+    return false;
+}
+
 static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu)
 {
     enum tpp_attention_kernel kernel;
@@ -164,8 +174,9 @@ static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *fa
     const bool names_flash = tpp_run_mentions(facts->attention, "flash") || strncmp(facts->attention, "yes", 3) == 0;
     const bool is_flash = facts->flash_attention == TPP_RUN_YES ||
                           (facts->flash_attention == TPP_RUN_UNSAID && (names_flash || facts->year >= FLASH2_YEAR));
-    if (!is_flash) /* Megatron's local layers run its fused scale-mask-softmax (S2, S3, S21) */
-        return is_megatron ? TPP_ATTENTION_FUSED_SOFTMAX : TPP_ATTENTION_EAGER;
+    /* Megatron's local layers run its fused scale-mask-softmax (S2, S3, S21); graph compilers fuse theirs. */
+    if (!is_flash)
+        return is_megatron || compiles_graph(facts) ? TPP_ATTENTION_FUSED_SOFTMAX : TPP_ATTENTION_EAGER;
     if (framework == TPP_FRAMEWORK_NEMO)
         return cudnn_attention(gpu);
     return facts->year < FLASH2_YEAR ? TPP_ATTENTION_FLASH1 : TPP_ATTENTION_FLASH2;
@@ -187,18 +198,37 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
     stack->tensor_parallel_async =
         stack->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED && facts->year >= TENSOR_ASYNC_YEAR; /* 15.4 */
     stack->loss_kernel = is_nemo || notes_have(facts, "fused cross entropy") ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;
+    if (is_nemo && stack->engine == TPP_ENGINE_MEGATRON)
+        stack->gradient_bytes = stack->reduce_bytes = 2; /* its performance recipes keep and reduce bf16 gradients */
 }
 
-/* llm-foundry's MPT (S17): PyTorch's own LayerNorm and GELU are one kernel each, and the loss is flash-attention's
- * fused cross entropy (loss_fn: fused_crossentropy). Composer's mixed-precision modes: PURE reduces gradients in bf16,
- * DEFAULT in fp32; the shards are fp32 in both. */
+/* Without tensor parallelism nothing is gathered: the loss reads the logits where they are. */
+static void set_whole_head(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    if (facts->parallel.tensor <= 1)
+        stack->lm_head_output = TPP_LM_HEAD_VOCABULARY_PARALLEL;
+}
+
+/* llm-foundry's MPT (S17): PyTorch's own LayerNorm and GELU are one kernel each; the loss is flash-attention's fused
+ * cross entropy (loss_fn: fused_crossentropy). Its predecessor mosaicml/examples has PyTorch's loss and LayerNorms in fp32.
+ * Composer's mixed-precision modes: PURE reduces gradients in bf16, DEFAULT in fp32; the shards are fp32 in both. */
 static void set_llm_foundry(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
     const bool is_predecessor = tpp_run_mentions(facts->repository, "mosaicml/examples");
     stack->norm_kernel = is_predecessor ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
     stack->activation_kernel = TPP_KERNEL_FUSED;
     stack->loss_kernel = is_predecessor ? TPP_LOSS_EAGER : TPP_LOSS_FUSED;
+    set_whole_head(facts, stack);
     stack->reduce_bytes = strcmp(facts->mixed_precision_mode, "PURE") == 0 ? 2 : 4;
+}
+
+/* torch.compile and XLA fuse element-wise kernels (5.3). */
+static void set_compiled(struct tpp_stack *stack)
+{
+    stack->memory_bound_factor = 1.05;
+    stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_FUSED;
+    if (stack->loss_kernel == TPP_LOSS_EAGER)
+        stack->loss_kernel = TPP_LOSS_COMPILED;
 }
 
 /* fms-acceleration's plug-ins (S23): "foak" brings Triton RMSNorm, rotary and in-place cross entropy, and for quantised
@@ -212,45 +242,49 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
     stack->activation_kernel =
         is_plain_gpt || (is_fast && job->task == TPP_TASK_QLORA) ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
+    set_whole_head(facts, stack);
     if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
         stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
-    if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile")) {
-        stack->memory_bound_factor = 1.05;
-        stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_FUSED;
-        if (stack->loss_kernel == TPP_LOSS_EAGER)
-            stack->loss_kernel = TPP_LOSS_COMPILED;
+    if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile"))
+        set_compiled(stack);
+    if (notes_have(facts, "each row adds to the previous") && !notes_have(facts, "+ packed")) {
+        set_compiled(stack); /* torchtune's table: packed, compiled, chunked loss, then the rest */
+        if (!notes_have(facts, "+ compile"))
+            stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
     }
 }
 
-/* Stacks that split the cross entropy by vocabulary themselves; plain PyTorch tensor parallelism gathers the logits. */
-static bool splits_cross_entropy(const struct tpp_run_facts *facts)
+static void set_graph_compiler(struct tpp_stack *stack)
 {
-    static const char *const names[] = {"InternEvo", "InternLM", "Paddle", "OneFlow", "Alpa", "Pax", "MaxText"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (framework_has(facts, names[i]))
-            return true;
-    return false;
+    set_compiled(stack);
+    stack->tensor_parallel_other = false;
+    stack->tensor_parallel_async = true;
+    stack->lm_head_output = TPP_LM_HEAD_VOCABULARY_PARALLEL;
 }
 
 /* Plain PyTorch tensor parallelism (15.1, 15.4): exposed all-reduces at half the NVLink rate, eager kernels.
  * S19 (Aleph Alpha scaling): gathered logits; a fused RMSNorm where the sheet names "RMS kernel".
- * S22 (InternEvo): apex RMSNorm, flash-attention's rotary kernel, vocabulary-parallel head; bf16 gradients. */
+ * S22 (InternEvo): apex RMSNorm, flash-attention's rotary kernel, vocabulary-parallel head; bf16 gradients.
+ * Paddle's tensor parallelism ends in a cross entropy split by vocabulary too. */
 static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
     const bool is_internevo = framework_has(facts, "InternEvo") || framework_has(facts, "InternLM");
     const bool is_plain_gpt = facts->model.gated == TPP_RUN_NO;
-    stack->tensor_parallel_async = false;
-    stack->tensor_parallel_other = true;
     const bool has_fused_norm = is_internevo || is_plain_gpt || tpp_run_mentions(facts->attention, "RMS kernel") ||
                                 notes_have(facts, "RMS kernel");
+    stack->tensor_parallel_async = false;
+    stack->tensor_parallel_other = true;
     stack->norm_kernel = has_fused_norm ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->activation_kernel = is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->rope_kernel = is_internevo ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
-    stack->lm_head_output = splits_cross_entropy(facts) ? TPP_LM_HEAD_VOCABULARY_PARALLEL : TPP_LM_HEAD_GATHERED;
+    stack->lm_head_output =
+        is_internevo || framework_has(facts, "Paddle") ? TPP_LM_HEAD_VOCABULARY_PARALLEL : TPP_LM_HEAD_GATHERED;
     if (is_internevo) {
         stack->gradient_bytes = stack->reduce_bytes = 2;
         stack->loss_kernel = TPP_LOSS_FUSED;
     }
+    if (compiles_graph(facts))
+        set_graph_compiler(stack);
 }
 
 /* Dtypes that a source states against its engine's habit. */

@@ -113,6 +113,7 @@ static void transformer_engine_uses_the_gpus_own_generation(void **state)
     assert_int_equal(stack.attention, TPP_ATTENTION_FLASH3);
     assert_true(stack.transformer_engine);
     assert_string_equal(stack.release, "24.07");
+    assert_int_equal(stack.gradient_bytes, 2); /* kept and reduced in bf16 */
     CHECK_NUMBER(stack.memory_bound_factor, 1.05, 1e-12);
     assert_int_equal(stack_of(&facts, a100()).attention, TPP_ATTENTION_FLASH2);
 }
@@ -152,8 +153,13 @@ static void llm_foundry_reduces_in_the_dtype_of_its_mode(void **state)
     assert_int_equal(stack.engine, TPP_ENGINE_FSDP1);
     assert_int_equal(stack.attention, TPP_ATTENTION_FLASH1);
     assert_int_equal(stack.reduce_bytes, 2);
+    assert_int_equal(stack.loss_kernel, TPP_LOSS_FUSED);
+    assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_VOCABULARY_PARALLEL); /* one rank gathers nothing */
     facts.mixed_precision_mode = "DEFAULT";
-    assert_int_equal(stack_of(&facts, h100()).reduce_bytes, 4);
+    facts.repository = "mosaicml/examples";
+    stack = stack_of(&facts, h100());
+    assert_int_equal(stack.reduce_bytes, 4);
+    assert_int_equal(stack.loss_kernel, TPP_LOSS_EAGER);
 }
 
 /* S23: fused kernels by plug-in; weights, gradients and states in bf16 where the notes say so. */
@@ -181,6 +187,33 @@ static void fms_acceleration_plug_ins_choose_the_kernels(void **state)
     assert_int_equal(stack_of(&facts, a100()).loss_kernel, TPP_LOSS_FUSED_LINEAR);
     facts.parallel.fsdp = TPP_RUN_NO;
     assert_int_equal(stack_of(&facts, a100()).engine, TPP_ENGINE_DDP);
+}
+
+/* torchtune's table: each row keeps what the rows above added. */
+static void cumulative_tables_keep_what_came_before(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("torchtune single device", 2025);
+    facts.notes = "+ packed; each row adds to the previous one.";
+    assert_int_equal(stack_of(&facts, a100()).loss_kernel, TPP_LOSS_EAGER);
+    facts.notes = "+ compile; each row adds to the previous one.";
+    assert_int_equal(stack_of(&facts, a100()).loss_kernel, TPP_LOSS_COMPILED);
+    facts.notes = "+ activation checkpointing; each row adds to the previous one.";
+    const struct tpp_stack stack = stack_of(&facts, a100());
+    assert_int_equal(stack.loss_kernel, TPP_LOSS_FUSED_LINEAR);
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
+    CHECK_NUMBER(stack.memory_bound_factor, 1.05, 1e-12);
+}
+
+/* XLA fuses element-wise kernels and splits the cross entropy; no half rate as in plain PyTorch. */
+static void graph_compilers_are_not_plain_torch(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("MaxText", 2024);
+    const struct tpp_stack stack = stack_of(&facts, h100());
+    assert_false(stack.tensor_parallel_other);
+    assert_int_equal(stack.rope_kernel, TPP_KERNEL_FUSED);
+    assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_VOCABULARY_PARALLEL);
 }
 
 /* S22: bf16 gradients reduced over all ranks under the last backward, the head split by vocabulary. */
@@ -293,6 +326,8 @@ int main(void)
         cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
         cmocka_unit_test(llm_foundry_reduces_in_the_dtype_of_its_mode),
         cmocka_unit_test(fms_acceleration_plug_ins_choose_the_kernels),
+        cmocka_unit_test(cumulative_tables_keep_what_came_before),
+        cmocka_unit_test(graph_compilers_are_not_plain_torch),
         cmocka_unit_test(internevo_reduces_bf16_gradients),
         cmocka_unit_test(overlap_follows_framework_and_notes),
         cmocka_unit_test(networks_are_read_from_their_text),
