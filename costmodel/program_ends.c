@@ -1,33 +1,37 @@
 /* Embedding and output head with the loss (cost-model 4.4, 5.1, 5.3, 7, 15.4, 15.8). */
 #include "costmodel/program_parts.h"
 
-/* Memory at the loss, bytes of one local logit, by implementation (4.4, 15.4, 15.8). */
-static double loss_peak_bytes(const struct tpp_stack *stack)
+/* Whole logits are brought together on every rank: plain PyTorch tensor parallelism (15.4). */
+static bool gathers_logits(const struct tpp_builder *builder)
 {
-    if (stack->lm_head_output == TPP_LM_HEAD_GATHERED)
-        return 18;
+    return builder->stack->lm_head_output == TPP_LM_HEAD_GATHERED && builder->tensor_parallel > 1;
+}
+
+/* Memory at the loss, bytes of one local logit, by implementation (4.4, 15.4, 15.8). */
+static double loss_peak_bytes(const struct tpp_builder *builder)
+{
+    const struct tpp_stack *stack = builder->stack;
+    const bool is_hugging_face = stack->framework == TPP_FRAMEWORK_HF_TRAINER;
     switch (stack->loss_kernel) {
-    case TPP_LOSS_FUSED:
-        /* Hugging Face's float() copy stays; TE and Triton write the gradient in place. */
-        return stack->framework == TPP_FRAMEWORK_HF_TRAINER ? 8 : 2;
+    case TPP_LOSS_FUSED: /* Hugging Face keeps its float() copy; flash-attention's loss writes a new gradient; TE and
+                            Triton write it in place */
+        return is_hugging_face ? 8 : tpp_stack_is_plain_torch(stack) ? 4 : 2;
     case TPP_LOSS_UNFUSED:
         return 10;
     case TPP_LOSS_COMPILED:
         return 9.5;
     case TPP_LOSS_FUSED_LINEAR:
         return 0;
-    default:
-        return 12;
+    default: /* 2 bf16, (2 gathered), 4 fp32 copy, 4 log-softmax, 4 fp32 gradient, 2 bf16 gradient */
+        return is_hugging_face ? 12 : gathers_logits(builder) ? 18 : 16;
     }
 }
 
 /* Traffic of the loss, bytes of one local logit (5.3, 15.4). */
-static double loss_traffic_bytes(const struct tpp_stack *stack, enum tpp_section section)
+static double loss_traffic_bytes(const struct tpp_builder *builder, enum tpp_section section)
 {
     const bool forward = section == TPP_SECTION_FORWARD;
-    if (stack->lm_head_output == TPP_LM_HEAD_GATHERED)
-        return forward ? 18 : 12;
-    switch (stack->loss_kernel) {
+    switch (builder->stack->loss_kernel) {
     case TPP_LOSS_UNFUSED:
         return forward ? 34 : 14;
     case TPP_LOSS_FUSED:
@@ -69,7 +73,7 @@ static void build_head_tensors(struct tpp_builder *builder, double local_logits)
 {
     const double n = builder->tokens, h = builder->hidden, w = builder->stack->weight_bytes;
     tpp_builder_tensor(builder, "logits and loss", TPP_TENSOR_LOSS,
-                       loss_peak_bytes(builder->stack) / 2 * w * n * local_logits);
+                       loss_peak_bytes(builder) / 2 * w * n * local_logits);
     tpp_builder_tensor(builder, "head input", TPP_TENSOR_LOSS, w * n * h);
     if (builder->tensor_parallel > 1)
         tpp_builder_tensor(builder, "tensor-parallel gather buffer", TPP_TENSOR_LOSS, w * n * h);
@@ -80,7 +84,7 @@ static void build_head_tensors(struct tpp_builder *builder, double local_logits)
 static void build_head_ops(struct tpp_builder *builder, double local_vocabulary, double local_logits)
 {
     const double n = builder->tokens, h = builder->hidden, activation = builder->stack->weight_bytes * n * h;
-    const bool gathered = builder->stack->lm_head_output == TPP_LM_HEAD_GATHERED;
+    const bool gathered = gathers_logits(builder);
     tpp_build_norm(builder, TPP_SECTION_FORWARD, 1);
     tpp_build_tensor_entry_forward(builder, "head");
     tpp_builder_gemm(builder, "head", TPP_SECTION_FORWARD, TPP_PART_HEAD, n, local_vocabulary, h);
@@ -90,9 +94,9 @@ static void build_head_ops(struct tpp_builder *builder, double local_vocabulary,
     for (int i = 0; !gathered && i < 3; i++)
         tpp_builder_collective(builder, "loss", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, 4 * n, TPP_NO_OP);
     tpp_builder_memory(builder, "loss", TPP_SECTION_FORWARD, TPP_PART_HEAD,
-                       loss_traffic_bytes(builder->stack, TPP_SECTION_FORWARD) * n * local_logits, 4);
+                       loss_traffic_bytes(builder, TPP_SECTION_FORWARD) * n * local_logits, 4);
     tpp_builder_memory(builder, "loss", TPP_SECTION_BACKWARD, TPP_PART_HEAD,
-                       loss_traffic_bytes(builder->stack, TPP_SECTION_BACKWARD) * n * local_logits, 2);
+                       loss_traffic_bytes(builder, TPP_SECTION_BACKWARD) * n * local_logits, 2);
     tpp_builder_gemm(builder, "head", TPP_SECTION_BACKWARD, TPP_PART_HEAD, n, h, local_vocabulary);
     int wgrad = TPP_NO_OP;
     if (!builder->frozen)
@@ -108,7 +112,7 @@ void tpp_build_head(struct tpp_builder *builder)
     const struct tpp_model *model = builder->model;
     const double h = builder->hidden, vocabulary = padded_vocabulary(builder);
     const double local_vocabulary = vocabulary / builder->tensor_parallel;
-    const bool gathered = builder->stack->lm_head_output == TPP_LM_HEAD_GATHERED;
+    const bool gathered = gathers_logits(builder);
     const double local_logits = gathered ? vocabulary : local_vocabulary;
     struct tpp_program *program = builder->program;
     program->parameters = (model->final_norm ? h * (model->norm == TPP_NORM_LAYER ? 2 : 1) : 0);

@@ -9,6 +9,12 @@ static bool has_adapter(const struct tpp_linear *linear)
     return linear->adapter_inputs > 0;
 }
 
+/* Rank of all adapters of the linear together: q, k and v (gate and up) have one each. */
+static double adapter_width(const struct tpp_builder *builder, const struct tpp_linear *linear)
+{
+    return builder->job->lora_rank * linear->adapter_inputs / linear->depth;
+}
+
 void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_linear *linear)
 {
     struct tpp_program *program = builder->program;
@@ -39,8 +45,9 @@ int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linea
                                       linear->depth);
     if (builder->frozen && has_adapter(linear)) {
         const double rank = builder->job->lora_rank;
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, rank, linear->depth);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->columns, rank);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, adapter_width(builder, linear),
+                         linear->depth);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->adapter_outputs, rank);
         tpp_builder_memory(builder, "adapter sum", TPP_SECTION_FORWARD, TPP_PART_POINTWISE, 6 * n * linear->columns, 1);
     }
     return gemm;
@@ -58,11 +65,12 @@ void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_lin
                                   linear->depth, n);
     } else if (has_adapter(linear)) {
         const double rank = builder->job->lora_rank;
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, rank, linear->columns);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, linear->depth, rank);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, rank, linear->adapter_outputs);
+        const double width = adapter_width(builder, linear);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, linear->depth, width);
         tpp_builder_memory(builder, "adapter sum", TPP_SECTION_BACKWARD, TPP_PART_POINTWISE, 6 * n * linear->depth, 1);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->columns, rank, n);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, rank, linear->depth, n);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->adapter_outputs, rank, n);
+        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, width, linear->depth, n);
     }
     if (dgrad)
         *dgrad = input;
