@@ -9,11 +9,13 @@
 #include "costmodel/base/json_read.h"
 #include "costmodel/model/model.h"
 
-/* Reads a parsed config. `name` becomes model->name (cut to fit). */
+/* Reads a parsed config: one with a "model_type" as a Hugging Face config, one with "layers" and without it in the
+ * compact form (model_json.h). *model was checked when TPP_OK comes back. `name` becomes model->name (cut to fit). */
 enum tpp_code tpp_model_read(struct tpp_json config, const char *name, struct tpp_model *model, struct tpp_error *err);
 /* Reads a file; the model's name is the file name without folder and ending ("config.json": its folder's name). */
 enum tpp_code tpp_model_load(const char *path, struct tpp_model *model, struct tpp_error *err);
-/* `--model`: a shipped preset by exact name, else a file. An unknown name hints at the nearest preset. */
+/* `--model`: a shipped preset by exact name, else a file. A word that is neither (no '/', no ".json", no such file) is
+ * TPP_E_USAGE with the nearest preset as its hint. */
 enum tpp_code tpp_model_find(const char *name_or_path, struct tpp_model *model, struct tpp_error *err);
 
 #endif

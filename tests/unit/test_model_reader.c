@@ -460,24 +460,22 @@ static void hostile_bytes_are_refused(void **state)
     assert_int_not_equal(read_bytes(nested, sizeof(nested), &model, &err), TPP_OK);
 }
 
-/* 10 MB of keys nobody asks for, and then the model. */
+/* 10 MB of text nobody asks for, and then the model. */
 static void a_large_file_is_read(void **state)
 {
     (void)state;
-    const size_t padding = 10 * 1000 * 1000;
-    char *tail = with_quotes("','model_type':'llama','hidden_size':48,'num_hidden_layers':6,'num_attention_heads':6,"
-                             "'intermediate_size':112,'vocab_size':96}");
-    char *text = malloc(padding + strlen(tail) + 16);
-    assert_non_null(text);
-    memcpy(text, "{\"notes\":\"", 10);
-    memset(text + 10, 'x', padding);
-    memcpy(text + 10 + padding, tail, strlen(tail));
+    struct tpp_text text;
     struct tpp_model model;
     struct tpp_error err;
-    assert_int_equal(read_bytes(text, 10 + padding + strlen(tail), &model, &err), TPP_OK);
+    tpp_text_init(&text);
+    tpp_text_append(&text, "{\"notes\":\"");
+    for (int i = 0; i < 1000 * 1000; i++)
+        tpp_text_append(&text, "ten bytes ");
+    tpp_text_append(&text, "\",\"model_type\":\"llama\",\"hidden_size\":48,\"num_hidden_layers\":6,\"vocab_size\":96,"
+                           "\"num_attention_heads\":6,\"intermediate_size\":112}");
+    assert_int_equal(read_bytes(text.data, text.length, &model, &err), TPP_OK);
     assert_int_equal(model.num_layers, 6);
-    free(text);
-    free(tail);
+    tpp_text_release(&text);
 }
 
 /* 200,000 keys nobody asks for take no longer than their number says. */
