@@ -252,10 +252,16 @@ static bool is_in(const char *const *names, const char *name)
     return false;
 }
 
+/* `known here: a, b, c`, or as many as fit and `...`. */
 static void list_names(const char *const *names, struct tpp_error *err)
 {
     size_t used = (size_t)snprintf(err->hint, sizeof err->hint, "known here:");
-    for (; *names && used < sizeof err->hint; names++) {
+    for (; *names; names++) {
+        const size_t needed = strlen(*names) + sizeof " , ..."; /* so that the dots fit after it too */
+        if (used + needed > sizeof err->hint) {
+            snprintf(err->hint + used, sizeof err->hint - used, " ...");
+            return;
+        }
         used += (size_t)snprintf(err->hint + used, sizeof err->hint - used, " %s%s", *names, names[1] ? "," : "");
     }
 }

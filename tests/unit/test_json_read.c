@@ -411,6 +411,22 @@ static void unknown_keys_are_refused_with_the_nearest_name(void **state)
     tpp_json_document_free(document);
 }
 
+static void a_long_list_of_known_keys_ends_with_dots(void **state)
+{
+    (void)state;
+    static const char *names[101];
+    struct tpp_error err;
+    struct tpp_json_document *document = parse("{\"colour\":1}");
+    for (size_t i = 0; i < 100; i++) {
+        names[i] = "sequence_length";
+    }
+    assert_int_equal(tpp_json_refuse_unknown(tpp_json_root(document), names, &err), TPP_E_SYNTAX);
+    const size_t length = strlen(err.hint);
+    assert_true(length > 230 && length < sizeof err.hint);
+    assert_string_equal(err.hint + length - 21, " sequence_length, ...");
+    tpp_json_document_free(document);
+}
+
 static void messages_stay_whole_with_long_names_and_texts(void **state)
 {
     (void)state;
@@ -478,6 +494,7 @@ int main(void)
         cmocka_unit_test(texts_objects_and_truth_values_are_checked),
         cmocka_unit_test(optional_members_keep_their_default),
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest_name),
+        cmocka_unit_test(a_long_list_of_known_keys_ends_with_dots),
         cmocka_unit_test(messages_stay_whole_with_long_names_and_texts),
         cmocka_unit_test(files_are_loaded_and_missing_ones_are_io_errors),
     };

@@ -293,6 +293,7 @@ static void the_nearest_name_is_offered_only_when_near(void **state)
     assert_string_equal(tpp_text_nearest("vocab_sise", names), "vocab_size"); /* 1 away, the other is 2 */
     assert_string_equal(tpp_text_nearest("pp", names), "tp");
     assert_null(tpp_text_nearest("xy", names)); /* nothing in common with tp */
+    assert_null(tpp_text_nearest("x", (const char *const[]){"y", NULL})); /* one change, but nothing is left */
     assert_null(tpp_text_nearest("colour", names));
     assert_null(tpp_text_nearest("", names));
     assert_null(tpp_text_nearest("tp", none));
