@@ -23,7 +23,7 @@ struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const
     const uint32_t ranks = strategy->data_parallel * strategy->context_parallel;
     const uint32_t shard = strategy->shard_group > 0 && strategy->shard_group < ranks ? strategy->shard_group : ranks;
     const bool is_sharded = strategy->zero_stage > 0 || tpp_engine_is_fsdp(stack->engine) ||
-                            (stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && stack->reduce_bytes == 4);
+                            stack->fp32_accumulation;
     return (struct tpp_replicas){
         .all = tpp_group_place(ranks, stride, gpus_per_node),
         .shard = tpp_group_place(shard, stride, gpus_per_node),
@@ -101,7 +101,7 @@ double tpp_accumulation_seconds(const struct tpp_gpu *gpu, const struct tpp_stac
     double bytes = 3.0 * stack->gradient_bytes, launches = 1;
     if (stack->engine == TPP_ENGINE_MEGATRON || tpp_engine_is_fsdp(stack->engine))
         return 0;
-    if (stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && stack->reduce_bytes > stack->gradient_bytes) {
+    if (stack->fp32_accumulation) {
         bytes = 20;
         launches = 3;
     }

@@ -17,7 +17,7 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
         return (struct tpp_static_bytes){zero >= 3 ? w / D : w, zero >= 2 ? g / D : g, zero >= 1 ? o / D : o};
     case TPP_ENGINE_DEEPSPEED_PIPELINE:
         /* The bf16 optimizer shards its states even at stage 0 and accumulates in fp32 beside the bf16 gradients [15.7]. */
-        if (stack->reduce_bytes == 4)
+        if (stack->fp32_accumulation)
             return (struct tpp_static_bytes){w, g + 4, o / D};
         return (struct tpp_static_bytes){w, g, zero >= 1 ? o / D : o};
     default:
@@ -161,8 +161,11 @@ static const double tight_fraction = 0.92;
 
 double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy)
 {
-    const double groups = (strategy->tensor_parallel > 1) + (strategy->context_parallel > 1) +
-                          (strategy->data_parallel * strategy->context_parallel > 1) + (strategy->pipeline_parallel > 1);
+    const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
+    const bool is_alone = strategy->tensor_parallel * replicas * strategy->pipeline_parallel <= 1;
+    /* Tensor, context, data, pipeline, and the world's own for barriers and metrics. */
+    const double groups = (strategy->tensor_parallel > 1) + (strategy->context_parallel > 1) + (replicas > 1) +
+                          (strategy->pipeline_parallel > 1) + !is_alone;
     const bool all_to_all = strategy->context_parallel > 1 && (strategy->context_kind == TPP_CONTEXT_ULYSSES ||
                                                                strategy->context_kind == TPP_CONTEXT_HYBRID);
     return groups * hardware->network.nccl_communicator_bytes +

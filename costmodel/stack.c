@@ -86,6 +86,7 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
 {
     const bool fp32 = job->precision == TPP_PRECISION_FP32, fp16 = job->precision == TPP_PRECISION_FP16;
     const uint32_t w = fp32 ? 4 : 2;
+    stack->fp32_accumulation = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && !fp16 && !fp32;
     stack->weight_bytes = stack->shard_weight_bytes = w;
     if (tpp_engine_is_fsdp(stack->engine)) { /* fp32 shards, compute in w, reduced in fp32 */
         stack->shard_weight_bytes = tpp_job_is_adapter(job) ? w : 4;

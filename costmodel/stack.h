@@ -67,6 +67,8 @@ struct tpp_stack {
     uint32_t shard_weight_bytes;      /* of one stored (sharded) weight with FSDP: 4, or 2 for pure bf16 */
     uint32_t gradient_bytes;          /* of one stored gradient: 4 (Megatron bf16), 2 */
     uint32_t reduce_bytes;            /* of one gradient on the wire */
+    bool fp32_accumulation;           /* DeepSpeed's bf16 optimizer: an fp32 sum beside the 16-bit gradients, sharded states
+                                         even at ZeRO stage 0 (15.7) */
     uint32_t optimizer_bytes;         /* states a parameter, master weight included: 12, 16 (fp16), 8 (fp32), 4 (pure bf16) */
     uint32_t vocabulary_multiple;     /* padding: 128 in Megatron (times tp), 1 = none */
     bool scatter_gather;              /* p2p tensors are cut by tp without sequence parallelism too */

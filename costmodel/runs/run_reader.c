@@ -12,11 +12,11 @@
 #define GIGABYTE 1e9
 #define GIBIBYTE 1073741824.0
 
-/* torch and nvidia-smi count in binary units, whatever the table calls them (torchtitan logs GiB; S21 and the
- * vocabulary tables print "GB" for MiB / 1024). A plain GB of another tool is decimal. */
+/* torch counts in binary units, whatever the table calls them (torchtitan logs GiB; the vocabulary tables print "GB" for
+ * MiB / 1024). A plain GB of another tool is decimal, also one that somebody read off nvidia-smi (S21). */
 static double memory_unit_bytes(const char *unit)
 {
-    static const char *const binary[] = {"GiB", "MiB", "nvidia-smi", "torch"};
+    static const char *const binary[] = {"GiB", "MiB", "torch"};
     for (size_t i = 0; i < sizeof binary / sizeof binary[0]; i++)
         if (tpp_run_mentions(unit, binary[i]))
             return GIBIBYTE;

@@ -186,6 +186,18 @@ static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *fa
  * request 1188). */
 #define SYNCHRONOUS_GATHER_YEAR 2021
 
+/* From 2023 on DeepSpeed runs ZeRO-1 with bf16 in its ZeRO optimizer; before, and at stage 0, in the bf16 optimizer that
+ * accumulates in fp32 (engine.py, _configure_optimizer). The gradients still travel in fp32 (15.7). */
+#define ZERO1_BF16_YEAR 2023
+
+static void set_deepspeed_optimizer(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    if (stack->fp32_accumulation && facts->parallel.zero_stage == 1 && facts->year >= ZERO1_BF16_YEAR) {
+        stack->fp32_accumulation = false;
+        stack->optimizer_bytes = 16;
+    }
+}
+
 /* Megatron's layers: Transformer Engine (U 1.05) or the local ones (U 1.2, cost-model 5.3). */
 static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
@@ -339,6 +351,7 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
     tpp_stack_defaults(tpp_run_framework(facts), gpu, job, stack);
     stack->engine = tpp_run_engine(facts);
     tpp_stack_set_dtypes(stack, job);
+    set_deepspeed_optimizer(facts, stack);
     set_release(facts, stack);
     switch (stack->framework) {
     case TPP_FRAMEWORK_MEGATRON_LM:
