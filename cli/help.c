@@ -4,7 +4,8 @@
 #include <string.h>
 
 #define HELP_WIDTH 100
-#define HELP_INDENT 34 /* where the second column begins */
+#define HELP_INDENT 34        /* where the second column begins */
+#define MAX_CHOICES_LENGTH 44 /* of "a|b|c" in the first column */
 
 struct exit_status {
     int status;
@@ -66,8 +67,16 @@ static void append_exit_statuses(struct tpp_text *out)
     }
 }
 
+/* Many choices are listed in the text of the option, few ones in place of the value. */
+static bool has_many_choices(const struct tpp_option *option)
+{
+    return option->kind == TPP_OPTION_CHOICE && strlen(option->choices) > MAX_CHOICES_LENGTH;
+}
+
 static const char *value_name(const struct tpp_option *option)
 {
+    if (has_many_choices(option))
+        return "NAME";
     return option->kind == TPP_OPTION_CHOICE ? option->choices : option->metavar;
 }
 
@@ -83,14 +92,19 @@ static void format_option(const struct tpp_option *option, char *buffer, size_t 
         snprintf(buffer, size, "%s--%s=%s", short_text, option->name, value_name(option));
 }
 
-/* The help of an option with what else its row says: required, repeated, the default. */
-static void format_option_help(const struct tpp_option *option, char *buffer, size_t size)
+/* The help of an option with what else its row says: choices, required, repeated, the default. */
+static void append_option_help(const struct tpp_option *option, struct tpp_text *out)
 {
-    char fallback[64] = "";
+    tpp_text_append(out, option->help);
+    if (has_many_choices(option)) {
+        tpp_text_append(out, "; one of ");
+        for (const char *c = option->choices; *c != '\0'; c++)
+            tpp_text_append_bytes(out, *c == '|' ? ", " : c, *c == '|' ? 2 : 1);
+    }
+    tpp_text_append(out, option->required ? " (required)" : "");
+    tpp_text_append(out, option->kind == TPP_OPTION_LIST ? " (may be repeated)" : "");
     if (option->fallback != NULL)
-        snprintf(fallback, sizeof fallback, " [%s]", option->fallback);
-    snprintf(buffer, size, "%s%s%s%s", option->help, option->required ? " (required)" : "",
-             option->kind == TPP_OPTION_LIST ? " (may be repeated)" : "", fallback);
+        tpp_text_format(out, " [%s]", option->fallback);
 }
 
 static void append_options(const struct tpp_command *command, struct tpp_text *out)
@@ -98,10 +112,13 @@ static void append_options(const struct tpp_command *command, struct tpp_text *o
     for (const struct tpp_option_part *part = command->parts; part->heading != NULL; part++) {
         tpp_text_format(out, "\n%s:\n", part->heading);
         for (const struct tpp_option *option = part->options; option->name != NULL; option++) {
-            char left[192], right[512];
+            char left[128];
+            struct tpp_text right;
+            tpp_text_init(&right);
             format_option(option, left, sizeof left);
-            format_option_help(option, right, sizeof right);
-            append_row(out, left, right, HELP_INDENT);
+            append_option_help(option, &right);
+            append_row(out, left, tpp_text_get(&right), HELP_INDENT);
+            tpp_text_release(&right);
         }
     }
     tpp_text_append(out, "\nHelp:\n");
@@ -158,14 +175,17 @@ static void append_man_options(const struct tpp_command *command, struct tpp_tex
         append_roff(out, part->heading);
         tpp_text_append(out, ":\n");
         for (const struct tpp_option *option = part->options; option->name != NULL; option++) {
-            char left[192], right[512];
+            char left[128];
+            struct tpp_text right;
+            tpp_text_init(&right);
             format_option(option, left, sizeof left);
-            format_option_help(option, right, sizeof right);
+            append_option_help(option, &right);
             tpp_text_append(out, ".TP\n.B ");
             append_roff(out, left);
             tpp_text_append(out, "\n");
-            append_roff(out, right);
+            append_roff(out, tpp_text_get(&right));
             tpp_text_append(out, ".\n");
+            tpp_text_release(&right);
         }
     }
 }

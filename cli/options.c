@@ -30,6 +30,19 @@ bool tpp_choice_contains(const char *words, const char *text)
     return false;
 }
 
+unsigned tpp_choice_index(const char *words, const char *text)
+{
+    const size_t length = strlen(text);
+    unsigned index = 0;
+    for (const char *word = words; word != NULL; index++) {
+        if (strncmp(word, text, length) == 0 && (word[length] == '|' || word[length] == '\0'))
+            return index;
+        word = strchr(word, '|');
+        word = word != NULL ? word + 1 : NULL;
+    }
+    return 0;
+}
+
 static void *field_of(const struct parser *parser, const struct tpp_option_part *part, const struct tpp_option *option)
 {
     return (char *)parser->arguments + part->base + option->offset;

@@ -74,4 +74,7 @@ const struct tpp_option *tpp_options_find(const struct tpp_option_part *parts, c
 /* True when `text` is exactly one of the words "a|b|c". */
 bool tpp_choice_contains(const char *words, const char *text);
 
+/* Position of `text` among the words; it must be one of them. */
+unsigned tpp_choice_index(const char *words, const char *text);
+
 #endif

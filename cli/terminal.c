@@ -172,17 +172,18 @@ static void choose_columns(const struct tpp_table *table, const unsigned *widths
 static void append_line(const struct tpp_table *table, const unsigned *widths, const bool *is_shown,
                         const char *const *cells, struct tpp_text *out)
 {
-    unsigned owed = 0; /* spaces before the next text: none are left at the end of a line */
-    const char *gap = "";
+    unsigned owed = 0; /* spaces before the next text: a line does not end in spaces */
     for (size_t column = 0; column < table->num_columns; column++) {
         if (!is_shown[column])
             continue;
         const char *text = cells != NULL ? cells[column] : table->columns[column].heading;
         const unsigned padding = widths[column] - count_characters(text);
-        const unsigned before = owed + (table->columns[column].is_left ? 0 : padding);
-        tpp_text_format(out, "%s%*s%s", gap, (int)before, "", text);
-        owed = table->columns[column].is_left ? padding : 0;
-        gap = "  ";
+        owed += table->columns[column].is_left ? 0 : padding;
+        if (text[0] != '\0') {
+            tpp_text_format(out, "%*s%s", (int)owed, "", text);
+            owed = 0;
+        }
+        owed += COLUMN_GAP + (table->columns[column].is_left ? padding : 0);
     }
     tpp_text_append(out, "\n");
 }

@@ -1,0 +1,145 @@
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/explain.h"
+#include "cli/job_options.h"
+#include "cli/measured.h"
+#include "cli/plan_json.h"
+#include "cli/report.h"
+#include "cli/strategy_option.h"
+
+#include <stdlib.h>
+
+struct predict_arguments {
+    struct tpp_job_arguments job;
+    struct tpp_strategy_arguments strategy;
+    const char *trace;
+    double measured_step_seconds;
+    bool explain, json;
+};
+
+#define ARG(field) offsetof(struct predict_arguments, field)
+
+static const struct tpp_option predict_options[] = {
+    {"explain", 'e', TPP_OPTION_FLAG, ARG(explain), .help = "show every term of time and memory as a tree"},
+    {"measured-step-seconds", 0, TPP_OPTION_NUMBER, ARG(measured_step_seconds), "SECONDS", .min = 1e-9,
+     .help = "compare with a measured step, and say when physics forbids it"},
+    {"trace", 0, TPP_OPTION_TEXT, ARG(trace), "FILE", .help = "write a timeline (not in this release)"},
+    {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
+    {.name = NULL},
+};
+static const struct tpp_option_part predict_parts[] = {
+    TPP_JOB_PARTS(struct predict_arguments, job),
+    {"Strategy", tpp_strategy_options, ARG(strategy)},
+    {"Output", predict_options, 0},
+    {NULL},
+};
+
+/* What one prediction consists of. */
+struct prediction {
+    struct tpp_job_inputs inputs;
+    struct tpp_strategy strategy;
+    struct tpp_cost cost;
+    struct tpp_stage_cost *stages; /* owned */
+};
+
+static enum tpp_code cost(struct prediction *prediction, struct tpp_error *err)
+{
+    const struct tpp_job_inputs *inputs = &prediction->inputs;
+    struct tpp_evaluator *evaluator = NULL;
+    enum tpp_code code =
+        tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
+    if (code == TPP_OK)
+        code = tpp_evaluator_cost(evaluator, &prediction->strategy, &prediction->cost, err);
+    if (code == TPP_OK) {
+        prediction->stages = calloc(prediction->strategy.pipeline_parallel, sizeof *prediction->stages);
+        code = prediction->stages == NULL
+                   ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory")
+                   : tpp_evaluator_stages(evaluator, &prediction->strategy, prediction->stages, err);
+    }
+    tpp_evaluator_free(evaluator);
+    return code;
+}
+
+static enum tpp_code answer_as_json(const struct predict_arguments *arguments, const struct prediction *prediction,
+                                    struct tpp_answer *answer, struct tpp_error *err)
+{
+    struct tpp_json_writer writer;
+    tpp_answer_begin(&writer);
+    tpp_job_inputs_add_json(&arguments->job, &prediction->inputs, &writer, writer.root);
+    struct cJSON *plan = tpp_json_add_object(&writer, writer.root, "plan");
+    tpp_plan_add_json(1, &prediction->strategy, &prediction->cost, &writer, plan);
+    tpp_stages_add_json(prediction->stages, prediction->strategy.pipeline_parallel, &writer, writer.root);
+    if (arguments->explain)
+        tpp_explain_add_json(&prediction->cost, &writer, writer.root);
+    if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
+        const struct tpp_measured measured =
+            tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->cost);
+        tpp_measured_add_json(&measured, &writer, writer.root);
+    }
+    return tpp_answer_finish(&writer, answer, err);
+}
+
+static enum tpp_code answer_as_text(const struct predict_arguments *arguments, const struct prediction *prediction,
+                                    struct tpp_answer *answer, struct tpp_error *err)
+{
+    tpp_report_job(&prediction->inputs, &answer->text);
+    tpp_text_append(&answer->text, "\n");
+    tpp_report_plan(&prediction->strategy, &prediction->cost, answer);
+    if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
+        const struct tpp_measured measured =
+            tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->cost);
+        tpp_text_append(&answer->text, "\n");
+        tpp_measured_append(&measured, answer);
+    }
+    tpp_text_append(&answer->text, "\nStages, one micro-batch\n");
+    if (!tpp_report_stages(prediction->stages, prediction->strategy.pipeline_parallel, answer))
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    if (arguments->explain) {
+        tpp_text_append(&answer->text, "\n");
+        tpp_explain_append(&prediction->cost, &answer->text);
+    }
+    return TPP_OK;
+}
+
+static enum tpp_code run(const void *data, const struct tpp_operands *operands, struct tpp_answer *answer,
+                         struct tpp_error *err)
+{
+    const struct predict_arguments *arguments = data;
+    struct prediction prediction = {.stages = NULL};
+    (void)operands;
+    if (arguments->trace != NULL)
+        return tpp_fail(err, TPP_E_NOT_BUILT, "--trace", "leave it out; --explain shows every term",
+                        "the timeline is not part of this release");
+    if (arguments->strategy.strategy == NULL)
+        return tpp_fail(err, TPP_E_USAGE, "--strategy",
+                        "give one, as in --strategy=tp=4,pp=2,mbs=1,recompute=full; or use "
+                        "'tp-plan plan' to find one",
+                        "--strategy is missing");
+    enum tpp_code code = tpp_job_resolve(&arguments->job, &prediction.inputs, err);
+    if (code == TPP_OK)
+        code = tpp_strategy_resolve(&arguments->strategy, &prediction.inputs, &prediction.strategy, err);
+    if (code == TPP_OK)
+        code = cost(&prediction, err);
+    if (code == TPP_OK)
+        code = arguments->json ? answer_as_json(arguments, &prediction, answer, err)
+                               : answer_as_text(arguments, &prediction, answer, err);
+    free(prediction.stages);
+    return code;
+}
+
+const struct tpp_command tpp_command_predict = {
+    .name = "predict",
+    .summary = "predict time and memory of one plan in full",
+    .about =
+        "Predicts one optimizer step of one strategy: time with its 90 % interval, memory of every pipeline stage, "
+        "bubble, exposed communication and risks; --explain shows every term.",
+    .parts = predict_parts,
+    .examples = {{"tp-plan predict --model=codellama-34b --cluster=dgx-a100-80g --nodes=4 --seq-length=16384 "
+                  "--global-batch-size=128 --strategy=tp=4,pp=2,mbs=1,zero=1,sp=1,recompute=full",
+                  "one layout in full"},
+                 {"tp-plan predict --model=codellama-13b --cluster=dgx-a100-80g --nodes=4 --seq-length=8192 "
+                  "--global-batch-size=128 --strategy=tp=2,mbs=2,zero=1,sp=1 --explain --json",
+                  "every term, for another program"}},
+    .arguments_size = sizeof(struct predict_arguments),
+    .run = run,
+};

@@ -1,0 +1,76 @@
+#include "cli/measured.h"
+
+#include "cli/terminal.h"
+#include "costmodel/base/units.h"
+
+#include <stdio.h>
+
+/* The fastest multiplication the job may use. A rate above it is not a rate of this GPU. */
+static double peak_flops_per_second(const struct tpp_job_inputs *inputs)
+{
+    const struct tpp_gpu *gpu = &inputs->hardware.gpu;
+    switch (inputs->job.precision) {
+    case TPP_PRECISION_FP8:
+        return gpu->fp8_flops_per_second > 0 ? gpu->fp8_flops_per_second : gpu->bf16_flops_per_second;
+    case TPP_PRECISION_FP32:
+        return gpu->tf32_flops_per_second > gpu->fp32_flops_per_second ? gpu->tf32_flops_per_second
+                                                                       : gpu->fp32_flops_per_second;
+    case TPP_PRECISION_BF16:
+    case TPP_PRECISION_FP16:
+        break;
+    }
+    return gpu->bf16_flops_per_second;
+}
+
+/*     t_min = F_causal / (N * peak)
+ *
+ * F_causal model FLOPs of a step with the causal half of attention (cost-model 3.2): what no implementation can leave
+ * out. Adapters leave out the weight gradients of the frozen layers, one third of the work (cost-model 15.8); that
+ * third is not held against a measurement. */
+struct tpp_measured tpp_measured_compare(double measured_seconds, const struct tpp_job_inputs *inputs,
+                                         const struct tpp_cost *cost)
+{
+    const double necessary = tpp_job_is_adapter(&inputs->job) ? 2.0 / 3.0 : 1.0;
+    struct tpp_measured measured = {.seconds = measured_seconds};
+    measured.error_fraction = cost->step_seconds / measured_seconds - 1;
+    measured.least_seconds =
+        necessary * cost->model_flops_causal / (inputs->job.num_gpus * peak_flops_per_second(inputs));
+    measured.utilization = measured.least_seconds / measured_seconds;
+    measured.is_possible = measured.utilization <= 1;
+    measured.is_inside_interval =
+        measured_seconds >= cost->step_seconds_low && measured_seconds <= cost->step_seconds_high;
+    return measured;
+}
+
+void tpp_measured_append(const struct tpp_measured *measured, struct tpp_answer *answer)
+{
+    char line[512], seconds[32], least[32];
+    tpp_format_seconds(seconds, sizeof seconds, measured->seconds);
+    tpp_format_seconds(least, sizeof least, measured->least_seconds);
+    if (measured->is_possible)
+        snprintf(
+            line, sizeof line,
+            "Measured %s: the prediction is %.1f %% %s, %s its 90 %% interval. At the peak of all GPUs the step would "
+            "take %s.",
+            seconds, 100 * (measured->error_fraction < 0 ? -measured->error_fraction : measured->error_fraction),
+            measured->error_fraction < 0 ? "too fast" : "too slow",
+            measured->is_inside_interval ? "and the measurement is inside" : "and the measurement is outside", least);
+    else
+        snprintf(
+            line, sizeof line,
+            "Measured %s is impossible as one optimizer step: all GPUs at 100 %% of their peak need %s, so it would be "
+            "an MFU of %.0f %%. It must be a part of a step, or of another job.",
+            seconds, least, 100 * measured->utilization);
+    tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
+}
+
+void tpp_measured_add_json(const struct tpp_measured *measured, struct tpp_json_writer *writer, struct cJSON *parent)
+{
+    struct cJSON *object = tpp_json_add_object(writer, parent, "measured");
+    tpp_json_add_number(writer, object, "step_seconds", measured->seconds);
+    tpp_json_add_number(writer, object, "error_fraction", measured->error_fraction);
+    tpp_json_add_bool(writer, object, "inside_interval", measured->is_inside_interval);
+    tpp_json_add_number(writer, object, "least_seconds_at_peak", measured->least_seconds);
+    tpp_json_add_number(writer, object, "utilization_of_peak", measured->utilization);
+    tpp_json_add_bool(writer, object, "possible", measured->is_possible);
+}

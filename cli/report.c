@@ -1,0 +1,350 @@
+#include "cli/report.h"
+
+#include "cli/terminal.h"
+#include "costmodel/base/units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LABEL_WIDTH 22
+
+static const char *seconds(char *buffer, size_t size, double value)
+{
+    return tpp_format_seconds(buffer, size, value);
+}
+
+void tpp_report_job(const struct tpp_job_inputs *inputs, struct tpp_text *out)
+{
+    char length[32], batch[32];
+    const uint32_t per_node = inputs->hardware.node.num_gpus, num_gpus = inputs->job.num_gpus;
+    tpp_terminal_append(out, inputs->model.name);
+    if (num_gpus >= per_node)
+        tpp_text_format(out, " on %u node%s of ", num_gpus / per_node, num_gpus == per_node ? "" : "s");
+    else
+        tpp_text_append(out, " on a part of one node of ");
+    tpp_terminal_append(out, inputs->hardware.name);
+    tpp_text_format(out, " (%u GPU%s)\n", num_gpus, num_gpus == 1 ? "" : "s");
+    tpp_text_format(out, "%s, %s, sequences of %s tokens, %s a step, ", tpp_task_name(inputs->job.task),
+                    tpp_precision_name(inputs->job.precision),
+                    tpp_format_count(length, sizeof length, inputs->job.sequence_length),
+                    tpp_format_count(batch, sizeof batch, inputs->job.global_batch_size));
+    tpp_text_append(out, tpp_framework_name(inputs->stack.framework));
+    if (inputs->stack.release[0] != '\0') {
+        tpp_text_append(out, " ");
+        tpp_terminal_append(out, inputs->stack.release);
+    }
+    tpp_text_format(out, ", attention %s\n", tpp_attention_kernel_name(inputs->stack.attention));
+}
+
+static void append_label(struct tpp_text *out, const char *label)
+{
+    tpp_text_format(out, "%-*s", LABEL_WIDTH, label);
+}
+
+static void append_time(const struct tpp_cost *cost, struct tpp_text *out)
+{
+    char step[32], low[32], high[32], tokens[32], rate[32];
+    append_label(out, "step time");
+    tpp_text_format(out, "%s (90 %% interval %s to %s)\n", seconds(step, sizeof step, cost->step_seconds),
+                    seconds(low, sizeof low, cost->step_seconds_low),
+                    seconds(high, sizeof high, cost->step_seconds_high));
+    append_label(out, "throughput");
+    tpp_text_format(out, "%s tokens/s/GPU, %s/GPU, %.1f %% of the peak (MFU, attention counted in full)\n",
+                    tpp_format_count(tokens, sizeof tokens, (uint64_t)(cost->tokens_per_second_per_gpu + 0.5)),
+                    tpp_format_flops_rate(rate, sizeof rate, cost->model_flops_per_second_per_gpu),
+                    100 * cost->model_flops_utilization);
+    append_label(out, "pipeline bubble");
+    tpp_text_format(out, "%.1f %%\n", 100 * cost->bubble_fraction);
+    append_label(out, "exposed communication");
+    tpp_text_format(out, "%.1f %% of the step\n", 100 * cost->exposed_communication_fraction);
+}
+
+static void append_memory(const struct tpp_memory *memory, struct tpp_text *out)
+{
+    char total[32], capacity[32], allocated[32], reserved[32], host[32];
+    append_label(out, "memory");
+    tpp_text_format(out, "%s of %s on the fullest GPU: %s\n",
+                    tpp_format_bytes(total, sizeof total, memory->device_total_bytes),
+                    tpp_format_bytes(capacity, sizeof capacity, memory->capacity_bytes), tpp_fit_name(memory->fit));
+    append_label(out, "");
+    tpp_text_format(out, "peak allocated %s, reserved %s, out-of-memory probability %.1f %%\n",
+                    tpp_format_bytes(allocated, sizeof allocated, memory->peak_allocated_bytes),
+                    tpp_format_bytes(reserved, sizeof reserved, memory->peak_reserved_bytes),
+                    100 * memory->out_of_memory_probability);
+    if (memory->host_bytes > 0) {
+        append_label(out, "host memory");
+        tpp_text_format(out, "%s a node\n", tpp_format_bytes(host, sizeof host, memory->host_bytes));
+    }
+}
+
+void tpp_report_plan(const struct tpp_strategy *strategy, const struct tpp_cost *cost, struct tpp_answer *answer)
+{
+    struct tpp_text text;
+    tpp_text_init(&text);
+    tpp_strategy_format(strategy, &text);
+    append_label(&answer->text, "strategy");
+    tpp_text_append(&answer->text, tpp_text_get(&text));
+    tpp_text_append(&answer->text, "\n");
+    answer->text.failed = answer->text.failed || tpp_text_failed(&text);
+    tpp_text_release(&text);
+    append_time(cost, &answer->text);
+    append_memory(&cost->memory, &answer->text);
+}
+
+static bool finish_table(struct tpp_table *table, struct tpp_answer *answer)
+{
+    const bool done = table != NULL && tpp_table_append(table, answer->width, &answer->text);
+    tpp_table_free(table);
+    return done;
+}
+
+static const struct tpp_table_column stage_columns[] = {
+    {"STAGE", false, 0},     {"LAYERS", false, 0},   {"PARAMETERS", false, 3},
+    {"FORWARD", false, 1},   {"BACKWARD", false, 1}, {"RECOMPUTE", false, 2},
+    {"IN FLIGHT", false, 4}, {"MEMORY", false, 0},   {"", true, 0},
+};
+
+bool tpp_report_stages(const struct tpp_stage_cost *stages, size_t num_stages, struct tpp_answer *answer)
+{
+    struct tpp_table *table = tpp_table_new(stage_columns, sizeof stage_columns / sizeof stage_columns[0]);
+    for (size_t i = 0; i < num_stages && table != NULL; i++) {
+        char buffer[32];
+        tpp_table_cell(table, "%zu", i);
+        tpp_table_cell(table, "%u", stages[i].num_layers);
+        tpp_table_cell(table, "%s", tpp_format_count(buffer, sizeof buffer, stages[i].parameters));
+        tpp_table_cell(table, "%s", seconds(buffer, sizeof buffer, stages[i].forward_seconds));
+        tpp_table_cell(table, "%s", seconds(buffer, sizeof buffer, stages[i].backward_seconds));
+        tpp_table_cell(table, "%s", seconds(buffer, sizeof buffer, stages[i].recompute_seconds));
+        tpp_table_cell(table, "%.3g", stages[i].in_flight_micro_batches);
+        tpp_table_cell(table, "%s", tpp_format_bytes(buffer, sizeof buffer, stages[i].memory.device_total_bytes));
+        tpp_table_cell(table, "%s", stages[i].memory.fit == TPP_FIT_FITS ? "" : tpp_fit_name(stages[i].memory.fit));
+    }
+    return finish_table(table, answer);
+}
+
+/* One column of the plan table: a cell from a plan. */
+struct plan_column {
+    struct tpp_table_column column;
+    void (*append)(struct tpp_table *table, const struct tpp_plan *plan);
+    /* The value that is left out when all plans have it (0: always shown). */
+    uint32_t usual;
+    uint32_t (*value)(const struct tpp_strategy *strategy);
+};
+
+#define SIZE_COLUMN(function, field)                                                                                   \
+    static uint32_t function(const struct tpp_strategy *strategy)                                                      \
+    {                                                                                                                  \
+        return (uint32_t)strategy->field;                                                                              \
+    }
+SIZE_COLUMN(tensor_of, tensor_parallel)
+SIZE_COLUMN(pipeline_of, pipeline_parallel)
+SIZE_COLUMN(virtual_of, virtual_pipeline_stages)
+SIZE_COLUMN(context_of, context_parallel)
+SIZE_COLUMN(expert_of, expert_parallel)
+SIZE_COLUMN(data_of, data_parallel)
+SIZE_COLUMN(zero_of, zero_stage)
+SIZE_COLUMN(micro_batch_of, micro_batch_size)
+
+static void append_micro_batches(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    tpp_table_cell(table, "%llu", (unsigned long long)plan->strategy.num_micro_batches);
+}
+
+static void append_recompute(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    const struct tpp_strategy *strategy = &plan->strategy;
+    if (strategy->recompute == TPP_RECOMPUTE_FULL && strategy->recompute_method == TPP_RECOMPUTE_BLOCK &&
+        strategy->recompute_num_layers > 0)
+        tpp_table_cell(table, "full:%u", strategy->recompute_num_layers);
+    else
+        tpp_table_cell(table, "%s", tpp_recompute_name(strategy->recompute));
+}
+
+static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    const struct tpp_strategy *strategy = &plan->strategy;
+    tpp_table_cell(table, "%s%s%s%s", strategy->sequence_parallel ? "sp " : "",
+                   strategy->context_parallel > 1 ? tpp_context_kind_name(strategy->context_kind) : "",
+                   strategy->context_parallel > 1 ? " " : "",
+                   strategy->offload == TPP_OFFLOAD_OPTIMIZER ? "offload" : "");
+}
+
+static void append_step(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    char buffer[32];
+    tpp_table_cell(table, "%s", seconds(buffer, sizeof buffer, plan->cost.step_seconds));
+}
+
+static void append_interval(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    tpp_table_cell(table, "%.4g-%.4g", plan->cost.step_seconds_low, plan->cost.step_seconds_high);
+}
+
+static void append_tokens(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    tpp_table_cell(table, "%.0f", plan->cost.tokens_per_second_per_gpu);
+}
+
+static void append_utilization(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    tpp_table_cell(table, "%.1f%%", 100 * plan->cost.model_flops_utilization);
+}
+
+static void append_bubble(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    tpp_table_cell(table, "%.1f%%", 100 * plan->cost.bubble_fraction);
+}
+
+static void append_communication(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    tpp_table_cell(table, "%.1f%%", 100 * plan->cost.exposed_communication_fraction);
+}
+
+static void append_device_memory(struct tpp_table *table, const struct tpp_plan *plan)
+{
+    char buffer[32];
+    tpp_table_cell(table, "%s%s", tpp_format_bytes(buffer, sizeof buffer, plan->cost.memory.device_total_bytes),
+                   plan->cost.memory.fit == TPP_FIT_FITS ? "" : " !");
+}
+
+static const struct plan_column plan_columns[] = {
+    {{"TP", false, 0}, NULL, 0, tensor_of},
+    {{"PP", false, 0}, NULL, 0, pipeline_of},
+    {{"VP", false, 0}, NULL, 1, virtual_of},
+    {{"CP", false, 0}, NULL, 1, context_of},
+    {{"EP", false, 0}, NULL, 1, expert_of},
+    {{"DP", false, 0}, NULL, 0, data_of},
+    {{"ZERO", false, 0}, NULL, 0, zero_of},
+    {{"MBS", false, 0}, NULL, 0, micro_batch_of},
+    {{"MICRO-BATCHES", false, 6}, append_micro_batches, 0, NULL},
+    {{"RECOMPUTE", true, 1}, append_recompute, 0, NULL},
+    {{"WITH", true, 4}, append_extras, 0, NULL},
+    {{"STEP", false, 0}, append_step, 0, NULL},
+    {{"INTERVAL s", false, 7}, append_interval, 0, NULL},
+    {{"TOKENS/S/GPU", false, 5}, append_tokens, 0, NULL},
+    {{"MFU", false, 2}, append_utilization, 0, NULL},
+    {{"BUBBLE", false, 3}, append_bubble, 0, NULL},
+    {{"COMM", false, 3}, append_communication, 0, NULL},
+    {{"MEMORY", false, 0}, append_device_memory, 0, NULL},
+};
+#define NUM_PLAN_COLUMNS (sizeof plan_columns / sizeof plan_columns[0])
+
+static bool is_shown(const struct plan_column *column, const struct tpp_plan *plans, size_t num_plans)
+{
+    if (column->value == NULL || column->usual == 0)
+        return true;
+    for (size_t i = 0; i < num_plans; i++) {
+        if (column->value(&plans[i].strategy) != column->usual)
+            return true;
+    }
+    return false;
+}
+
+static void append_plan_row(struct tpp_table *table, const struct plan_column *const *shown, size_t num_shown,
+                            size_t rank, const struct tpp_plan *plan)
+{
+    tpp_table_cell(table, "%zu", rank);
+    for (size_t i = 0; i < num_shown; i++) {
+        if (shown[i]->append != NULL)
+            shown[i]->append(table, plan);
+        else
+            tpp_table_cell(table, "%u", shown[i]->value(&plan->strategy));
+    }
+}
+
+bool tpp_report_table(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer)
+{
+    struct tpp_table_column columns[NUM_PLAN_COLUMNS + 1] = {{"#", false, 0}};
+    const struct plan_column *shown[NUM_PLAN_COLUMNS];
+    size_t num_shown = 0;
+    for (size_t i = 0; i < NUM_PLAN_COLUMNS; i++) {
+        if (is_shown(&plan_columns[i], plans, num_plans)) {
+            shown[num_shown++] = &plan_columns[i];
+            columns[num_shown] = plan_columns[i].column;
+        }
+    }
+    struct tpp_table *table = tpp_table_new(columns, num_shown + 1);
+    for (size_t i = 0; i < num_plans && table != NULL; i++)
+        append_plan_row(table, shown, num_shown, i + 1, &plans[i]);
+    return finish_table(table, answer);
+}
+
+/* Index of the largest time term that is not ideal compute. */
+static int largest_loss(const struct tpp_cost *cost)
+{
+    int largest = TPP_TIME_MEMORY_BOUND;
+    for (int i = 0; i < TPP_TIME_TERM_COUNT; i++) {
+        const bool is_compute = i == TPP_TIME_GEMM || i == TPP_TIME_ATTENTION || i == TPP_TIME_EMBEDDING_HEAD;
+        if (!is_compute && cost->time_terms[i] > cost->time_terms[largest])
+            largest = i;
+    }
+    return largest;
+}
+
+/* Shares of a step by what binds it. */
+static void append_binding(const struct tpp_cost *cost, struct tpp_answer *answer)
+{
+    char line[512], total[32], capacity[32];
+    const double *terms = cost->time_terms;
+    const double math = terms[TPP_TIME_GEMM] + terms[TPP_TIME_ATTENTION] + terms[TPP_TIME_EMBEDDING_HEAD];
+    const int loss = largest_loss(cost);
+    const double scale = cost->step_seconds > 0 ? 100 / cost->step_seconds : 0;
+    snprintf(
+        line, sizeof line,
+        "%s: matrix products and attention are %.0f %% of the step, exposed communication %.0f %%, pipeline bubble "
+        "%.0f %%, recomputation %.0f %%; the largest loss is %s (%.1f %%). Memory: %s of %s.",
+        cost->exposed_communication_fraction >= 0.3 ? "Bound by the network"
+        : cost->bubble_fraction >= 0.3              ? "Bound by the pipeline bubble"
+        : scale * terms[TPP_TIME_HOST] >= 30        ? "Bound by the host's launches"
+        : scale * math >= 50                        ? "Bound by compute"
+                                                    : "Bound by no single resource",
+        scale * math, 100 * cost->exposed_communication_fraction, scale * terms[TPP_TIME_BUBBLE],
+        scale * terms[TPP_TIME_RECOMPUTE], tpp_time_term_name((enum tpp_time_term)loss), scale * terms[loss],
+        tpp_format_bytes(total, sizeof total, cost->memory.device_total_bytes),
+        tpp_format_bytes(capacity, sizeof capacity, cost->memory.capacity_bytes));
+    tpp_text_append(&answer->text, "  ");
+    tpp_terminal_append_wrapped(&answer->text, line, 2, 2, answer->width);
+}
+
+static void append_term_differences(const struct tpp_cost *first, const struct tpp_cost *second, char *line,
+                                    size_t size)
+{
+    size_t used = strlen(line);
+    bool named[TPP_TIME_TERM_COUNT] = {false};
+    const char *separator = "; it loses";
+    for (int round = 0; round < 3; round++) {
+        int largest = -1;
+        double most = 0.005 * first->step_seconds; /* less is not worth a word */
+        for (int i = 0; i < TPP_TIME_TERM_COUNT; i++) {
+            const double difference = second->time_terms[i] - first->time_terms[i];
+            if (!named[i] && difference > most) {
+                most = difference;
+                largest = i;
+            }
+        }
+        if (largest < 0 || used >= size)
+            return;
+        char buffer[32];
+        named[largest] = true;
+        used += (size_t)snprintf(line + used, size - used, "%s %s in %s", separator,
+                                 seconds(buffer, sizeof buffer, most), tpp_time_term_name((enum tpp_time_term)largest));
+        separator = ",";
+    }
+}
+
+void tpp_report_reasons(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer)
+{
+    tpp_text_append(&answer->text, "Why the first one wins\n");
+    append_binding(&plans[0].cost, answer);
+    if (num_plans < 2)
+        return;
+    char line[512], buffer[32];
+    const struct tpp_cost *first = &plans[0].cost, *second = &plans[1].cost;
+    const double difference = second->step_seconds - first->step_seconds;
+    snprintf(line, sizeof line, "The second takes %s longer (%.1f %%%s)", seconds(buffer, sizeof buffer, difference),
+             100 * difference / first->step_seconds,
+             second->step_seconds_low < first->step_seconds_high ? ", inside the error of both predictions" : "");
+    append_term_differences(first, second, line, sizeof line);
+    tpp_text_append(&answer->text, "  ");
+    tpp_terminal_append_wrapped(&answer->text, line, 2, 2, answer->width);
+}
