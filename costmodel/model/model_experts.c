@@ -4,7 +4,7 @@
 #include "costmodel/model/model_keys.h"
 
 #include <inttypes.h>
-#include <string.h>
+#include <stdio.h>
 
 /* Which layers have experts, before it is put into tpp_model's two numbers. */
 struct pattern {
@@ -12,15 +12,32 @@ struct pattern {
     bool has_experts[TPP_MODEL_MAX_LAYERS];
 };
 
+static enum tpp_code fail_missing(struct tpp_json config, const char *key, struct tpp_error *err)
+{
+    char hint[96];
+    snprintf(hint, sizeof(hint), "add \"%s\": a config with experts needs it", key);
+    return tpp_json_fail(config, err, TPP_E_MISSING, hint, "\"%s\" is missing", key);
+}
+
 static enum tpp_code need_size(struct tpp_json config, const struct tpp_model_names *names, uint32_t max, uint32_t *out,
                                struct tpp_error *err)
 {
     bool found = false;
     enum tpp_code code = tpp_model_get_size(config, names, 1, max, out, &found, err);
-    if (code == TPP_OK && !found)
-        return tpp_json_fail(config, err, TPP_E_MISSING, "a config with experts needs it", "\"%s\" is missing",
-                             names->name[0]);
-    return code;
+    return code == TPP_OK && !found ? fail_missing(config, names->name[0], err) : code;
+}
+
+/* The keys without which a class would put in a number of its own. */
+static enum tpp_code need_layout(struct tpp_json config, const struct tpp_model_expert_keys *keys,
+                                 struct tpp_error *err)
+{
+    const char *const needed[] = {keys->first_k_dense, keys->shared_count, keys->shared_size};
+    struct tpp_json place;
+    for (size_t i = 0; keys->needs_layout && i < sizeof(needed) / sizeof(needed[0]); i++) {
+        if (needed[i] != NULL && !tpp_json_member(config, needed[i], &place) && !tpp_model_is_null(config, needed[i]))
+            return fail_missing(config, needed[i], err);
+    }
+    return TPP_OK;
 }
 
 /* A list of layer numbers: every layer of it gets `value`, after the others got the opposite when `fill` is set. */
@@ -166,11 +183,15 @@ enum tpp_code tpp_model_read_experts(struct tpp_json config, const struct tpp_mo
     bool found = false;
     enum tpp_code code =
         tpp_model_get_size(config, &keys->experts, 0, TPP_MODEL_MAX_HEADS, &model->num_experts, &found, err);
-    if (code != TPP_OK || (found && model->num_experts == 0) || (!found && keys->may_be_absent))
+    if (code != TPP_OK || (found && model->num_experts == 0))
         return code;
+    if (!found && keys->may_be_null && tpp_model_is_null(config, keys->experts.name[0]))
+        return TPP_OK;
     if (!found)
-        return need_size(config, &keys->experts, TPP_MODEL_MAX_HEADS, &model->num_experts, err);
-    code = need_size(config, &keys->per_token, TPP_MODEL_MAX_HEADS, &model->experts_per_token, err);
+        return fail_missing(config, keys->experts.name[0], err);
+    code = need_layout(config, keys, err);
+    if (code == TPP_OK)
+        code = need_size(config, &keys->per_token, TPP_MODEL_MAX_HEADS, &model->experts_per_token, err);
     if (code == TPP_OK)
         code = need_size(config, &keys->ffn, TPP_MODEL_MAX_WIDTH, &model->moe_ffn_hidden_size, err);
     if (code == TPP_OK)

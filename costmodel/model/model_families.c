@@ -101,7 +101,7 @@ static const struct tpp_model_expert_keys deepseek_experts = {
     .shared_count = "n_shared_experts",
     .first_k_dense = "first_k_dense_replace",
     .frequency = "moe_layer_freq",
-    .may_be_absent = true,
+    .may_be_null = true,
 };
 static const struct tpp_model_expert_keys deepseek_v3_experts = {
     .experts = {{"n_routed_experts"}},
@@ -111,7 +111,8 @@ static const struct tpp_model_expert_keys deepseek_v3_experts = {
     .first_k_dense = "first_k_dense_replace",
     .frequency = "moe_layer_freq",
     .router_bias = true, /* e_score_correction_bias */
-    .may_be_absent = true,
+    .needs_layout = true,
+    .may_be_null = true,
 };
 static const struct tpp_model_expert_keys qwen2_moe_experts = {
     .experts = {{"num_experts"}},
@@ -120,6 +121,7 @@ static const struct tpp_model_expert_keys qwen2_moe_experts = {
     .shared_size = "shared_expert_intermediate_size",
     .period = "decoder_sparse_step",
     .dense_layers = "mlp_only_layers",
+    .needs_layout = true,
     .gate = true,
 };
 static const struct tpp_model_expert_keys qwen3_moe_experts = {
@@ -187,7 +189,8 @@ static const struct tpp_model_family families[] = {
      .window_default = 4096, .window_period = 4},
     {.model_type = "deepseek", DEEPSEEK_BLOCK, .experts = &deepseek_experts},
     {.model_type = "deepseek_v2", DEEPSEEK_BLOCK, .experts = &deepseek_experts, .is_latent = true},
-    {.model_type = "deepseek_v3", DEEPSEEK_BLOCK, .experts = &deepseek_v3_experts, .is_latent = true, .has_mtp = true},
+    {.model_type = "deepseek_v3", DEEPSEEK_BLOCK, .experts = &deepseek_v3_experts, .is_latent = true,
+     .needs_q_rank = true, .has_mtp = true},
     {.model_type = "falcon", .keys = &falcon_keys, GPT_BLOCK, .position = TPP_POSITION_ROPE, .norms_per_layer = 2,
      .is_tied = true, .bias_keys = {{"bias", BIAS_LAYER, false}}, .default_positions = 2048,
      .finish = tpp_model_finish_falcon},
@@ -218,18 +221,19 @@ static const struct tpp_model_family families[] = {
      .default_head_dim = 64, .default_theta = 150000},
     {.model_type = "gptj", .keys = &gpt2_keys, GPT_BLOCK, .position = TPP_POSITION_ROPE, .norms_per_layer = 1,
      .is_parallel = true, .biases = TPP_BIAS_MLP | TPP_BIAS_LM_HEAD, .default_positions = 2048},
-    {.model_type = "granite", LLAMA_BLOCK, .norms_per_layer = 2, .is_tied = true,
+    {.model_type = "granite", LLAMA_BLOCK, .norms_per_layer = 2,
      .bias_keys = {ATTENTION_BIAS, MLP_BIAS}},
     {.model_type = "internlm", LLAMA_BLOCK, .norms_per_layer = 2, .biases = BIAS_ATTENTION,
      .bias_keys = {{"bias", BIAS_ATTENTION, false}}},
     {.model_type = "internlm2", LLAMA_BLOCK, .norms_per_layer = 2, .biases = BIAS_ATTENTION,
      .bias_keys = {{"bias", BIAS_ATTENTION, false}}},
-    {.model_type = "kimi_k2", DEEPSEEK_BLOCK, .experts = &deepseek_v3_experts, .is_latent = true, .has_mtp = true},
+    {.model_type = "kimi_k2", DEEPSEEK_BLOCK, .experts = &deepseek_v3_experts, .is_latent = true,
+     .needs_q_rank = true, .has_mtp = true},
     {.model_type = "llama", LLAMA_BLOCK, .norms_per_layer = 2, .bias_keys = {ATTENTION_BIAS, MLP_BIAS}},
     {.model_type = "llama4", LLAMA4_BLOCK},
     {.model_type = "llama4_text", LLAMA4_BLOCK},
     {.model_type = "minicpm3", LLAMA_BLOCK, .norms_per_layer = 2, .is_tied = true, .bias_keys = {ATTENTION_BIAS},
-     .is_latent = true},
+     .is_latent = true, .needs_q_rank = true, .value_is_hidden = true},
     {.model_type = "mistral", LLAMA_BLOCK, .norms_per_layer = 2, .window = TPP_WINDOW_ALL,
      .window_key = "sliding_window", .window_default = 4096, .default_groups = 8},
     {.model_type = "mistral3", LLAMA_BLOCK, .nested = "text_config", .norms_per_layer = 2, .window = TPP_WINDOW_ALL,

@@ -29,8 +29,9 @@ struct tpp_model_expert_keys {
     const char *frequency;     /* DeepSeek: when i % frequency == 0; or a list of 0 and 1 */
     const char *dense_layers;  /* list of layers without experts */
     const char *expert_layers; /* list of layers with experts */
+    bool needs_layout;         /* first_k_dense and shared_* must be given: the class default is not "none" */
     bool gate, router_bias, expert_bias;
-    bool may_be_absent; /* without the experts key the model is dense */
+    bool may_be_null; /* experts: null is a dense model */
 };
 
 enum tpp_model_bias { /* a set */
@@ -86,8 +87,10 @@ struct tpp_model_family {
     uint32_t window_default, window_period;
 
     const struct tpp_model_expert_keys *experts;
-    bool is_latent; /* multi-head latent attention */
-    bool has_mtp;   /* num_nextn_predict_layers counts */
+    bool is_latent;       /* multi-head latent attention */
+    bool needs_q_rank;    /* q_lora_rank must be given, or null: the class default is not "none" */
+    bool value_is_hidden; /* v_head_dim is hidden / heads when missing; else it is needed */
+    bool has_mtp;         /* num_nextn_predict_layers counts */
     bool has_sinks;
 
     /* Class defaults of sizes; 0: none (heads: required; groups: as many as heads; head_dim: hidden / heads). */

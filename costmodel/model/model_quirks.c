@@ -93,9 +93,13 @@ static enum tpp_code read_mpt_attention(struct tpp_json attention, struct tpp_mo
 {
     bool alibi = false, rope = false, full_norm = false, group_norm = false;
     const char *type = "multihead_attention";
-    enum tpp_code code = tpp_json_get_bool(attention, "alibi", &alibi, err);
+    struct tpp_json place;
+    enum tpp_code code = tpp_json_get_bool(attention, "rope", &rope, err);
+    if (code == TPP_OK && !rope && !tpp_json_member(attention, "alibi", &place)) /* the two classes of MPT differ */
+        return tpp_json_fail(attention, err, TPP_E_MISSING, "add \"alibi\": true, or false for learned positions",
+                             "\"alibi\" is missing");
     if (code == TPP_OK)
-        code = tpp_json_get_bool(attention, "rope", &rope, err);
+        code = tpp_json_get_bool(attention, "alibi", &alibi, err);
     if (code == TPP_OK)
         code = tpp_json_get_bool(attention, "qk_ln", &full_norm, err);
     if (code == TPP_OK)

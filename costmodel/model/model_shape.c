@@ -99,6 +99,11 @@ static enum tpp_code read_latent(const struct reading *r, struct tpp_error *err)
     struct tpp_model *m = r->model;
     if (!r->family->is_latent)
         return TPP_OK;
+    struct tpp_json place;
+    const uint32_t value_default = r->family->value_is_hidden ? m->hidden_size / m->num_attention_heads : 0;
+    if (r->family->needs_q_rank && !tpp_json_member(r->config, "q_lora_rank", &place) &&
+        !tpp_model_is_null(r->config, "q_lora_rank"))
+        return missing(r, "q_lora_rank", err);
     enum tpp_code code = tpp_model_get_u32(r->config, "q_lora_rank", 0, TPP_MODEL_MAX_HIDDEN, &m->q_lora_rank, err);
     if (code == TPP_OK)
         code = read_size(r, &kv_rank, TPP_MODEL_MAX_HIDDEN, 0, &m->kv_lora_rank, err);
@@ -106,8 +111,8 @@ static enum tpp_code read_latent(const struct reading *r, struct tpp_error *err)
         code = read_size(r, &nope, TPP_MODEL_MAX_HEADS, 0, &m->qk_nope_head_dim, err);
     if (code == TPP_OK)
         code = read_size(r, &rope, TPP_MODEL_MAX_HEADS, 0, &m->qk_rope_head_dim, err);
-    if (code == TPP_OK) /* MiniCPM3 has no v_head_dim: hidden / heads */
-        code = read_size(r, &value, TPP_MODEL_MAX_HEADS, m->hidden_size / m->num_attention_heads, &m->v_head_dim, err);
+    if (code == TPP_OK)
+        code = read_size(r, &value, TPP_MODEL_MAX_HEADS, value_default, &m->v_head_dim, err);
     m->head_dim = m->qk_nope_head_dim + m->qk_rope_head_dim;
     m->num_query_groups = m->num_attention_heads; /* every head has its own keys after the up-projection */
     return code;

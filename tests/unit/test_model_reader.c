@@ -125,7 +125,7 @@ static void llama_and_its_variants(void **state)
     expect(HF("internlm", ""), "{'qkv_bias':true,'output_bias':true,'mlp_bias':false}");
     expect(HF("internlm2", ",'bias':false"), "{'qkv_bias':false,'output_bias':false}");
     expect(HF("xverse", ""), "{'qkv_bias':false,'norm':'rms_norm'}");
-    expect(HF("granite", ""), "{'tied_embeddings':true}");
+    expect(HF("granite", ",'tie_word_embeddings':true"), "{'tied_embeddings':true}");
     expect(HF("baichuan", ",'max_position_embeddings':64,'model_max_length':64"),
            "{'position':'rope','max_position_embeddings':64}");
     expect(HF("baichuan", ",'model_max_length':64"),
@@ -240,7 +240,7 @@ static void bloom_opt_falcon_and_mpt(void **state)
                ",'ffn_config':{'ffn_type':'mptglu','ffn_hidden_size':80},'norm_type':'rmsnorm'"),
            "{'position':'rope','num_query_groups':1,'ffn_hidden_size':80,'gated_mlp':true,'norm':'rms_norm'}");
     expect(MPT("'alibi':false", ",'learned_pos_emb':false"), "{'position':'none','learned_position_rows':0}");
-    refuse(MPT("'qk_ln':true", ""), TPP_E_UNSUPPORTED, "norms of queries", "attn_config");
+    refuse(MPT("'alibi':true,'qk_ln':true", ""), TPP_E_UNSUPPORTED, "norms of queries", "attn_config");
 }
 
 static void gemma_cohere_olmo_and_chatglm(void **state)
@@ -289,10 +289,11 @@ static void mixtures_of_experts(void **state)
         "'ffn_hidden_size':112,'router_bias':false,'shared_expert_gate':false}");
     expect(HF("deepseek", ",'n_routed_experts':8,'moe_layer_freq':[0,0,1,1,1,1]" MOE),
            "{'first_k_dense':2,'moe_layer_period':1,'shared_expert_hidden_size':0}");
-    expect(HF("deepseek", ""), "{'ffn_hidden_size':112}");
+    expect(HF("deepseek", ",'n_routed_experts':null"), "{'ffn_hidden_size':112}");
     expect(HF("qwen2_moe", ",'num_experts':8,'shared_expert_intermediate_size':56,'decoder_sparse_step':1" MOE),
            "{'shared_expert_hidden_size':56,'shared_expert_gate':true,'qkv_bias':true,'ffn_hidden_size':0}");
-    expect(HF("qwen2_moe", ",'num_experts':8,'decoder_sparse_step':2,'mlp_only_layers':[]" MOE),
+    expect(HF("qwen2_moe",
+              ",'num_experts':8,'decoder_sparse_step':2,'mlp_only_layers':[],'shared_expert_intermediate_size':0" MOE),
            "{'moe_layer_period':2,'first_k_dense':0,'ffn_hidden_size':112,'shared_expert_gate':false}");
     expect(HF("qwen3_moe", ",'num_key_value_heads':2,'head_dim':8,'num_experts':8,'mlp_only_layers':[0,1]" MOE),
            "{'first_k_dense':2,'moe_layer_period':1,'qk_norm_elements':16,'qkv_bias':false}");
@@ -338,7 +339,8 @@ static void latent_attention(void **state)
     expect(HF("deepseek_v3", MLA ",'q_lora_rank':20,'n_routed_experts':8,'n_shared_experts':1,"
                                  "'first_k_dense_replace':3,'num_nextn_predict_layers':1" MOE),
            "{'q_lora_rank':20,'mtp_num_layers':1,'router_bias':true,'first_k_dense':3,'shared_expert_hidden_size':24}");
-    expect(HF("kimi_k2", MLA ",'q_lora_rank':null,'n_routed_experts':8,'num_nextn_predict_layers':0" MOE),
+    expect(HF("kimi_k2", MLA ",'q_lora_rank':null,'n_routed_experts':8,'n_shared_experts':null,'first_k_dense_replace':"
+                             "0,'num_nextn_predict_layers':0" MOE),
            "{'q_lora_rank':0,'mtp_num_layers':0}");
     expect(HF("minicpm3", ",'q_lora_rank':20,'kv_lora_rank':16,'qk_nope_head_dim':8,'qk_rope_head_dim':4"),
            "{'v_head_dim':8,'tied_embeddings':true,'rotary_fraction':0.3333333333333333}");
@@ -397,7 +399,7 @@ static void what_is_not_known_names_the_key(void **state)
            TPP_E_MISSING, "intermediate_size", "toy.json");
     refuse(HF("mixtral", ""), TPP_E_MISSING, "num_local_experts", "toy.json");
     refuse(HF("mixtral", ",'num_local_experts':4"), TPP_E_MISSING, "num_experts_per_tok", "toy.json");
-    refuse(HF("deepseek_v3", ""), TPP_E_MISSING, "kv_lora_rank", "toy.json");
+    refuse(HF("deepseek_v3", ",'q_lora_rank':null"), TPP_E_MISSING, "kv_lora_rank", "toy.json");
     refuse(HF("llama", ",'hidden_act':'mish'"), TPP_E_UNSUPPORTED, "mish", "#/hidden_act");
     refuse(GPT("gpt2", ",'hidden_size':64"), TPP_E_RANGE, "\"hidden_size\" is 64", "#/hidden_size");
     refuse(HF("deepseek", ",'n_routed_experts':8,'moe_layer_freq':2" MOE), TPP_E_UNSUPPORTED, "pattern", "toy.json");
@@ -405,6 +407,23 @@ static void what_is_not_known_names_the_key(void **state)
            "toy.json");
     refuse(HF("qwen3_moe", ",'num_key_value_heads':2,'num_experts':8,'mlp_only_layers':[6]" MOE), TPP_E_RANGE, "",
            "#/mlp_only_layers/0");
+}
+
+/* Keys without which the family's class would put in a number of its own. */
+static void a_missing_key_is_never_guessed(void **state)
+{
+    (void)state;
+    refuse(HF("deepseek_v3", MLA ",'n_routed_experts':8" MOE), TPP_E_MISSING, "\"q_lora_rank\"", "toy.json");
+    refuse(HF("deepseek_v3", ",'q_lora_rank':20,'kv_lora_rank':16,'qk_nope_head_dim':8,'qk_rope_head_dim':4"),
+           TPP_E_MISSING, "\"v_head_dim\"", "toy.json");
+    refuse(HF("deepseek_v3", MLA ",'q_lora_rank':20"), TPP_E_MISSING, "\"n_routed_experts\"", "toy.json");
+    refuse(HF("deepseek_v3", MLA ",'q_lora_rank':20,'n_routed_experts':8,'n_shared_experts':1" MOE), TPP_E_MISSING,
+           "\"first_k_dense_replace\"", "toy.json");
+    refuse(HF("deepseek_v3", MLA ",'q_lora_rank':20,'n_routed_experts':8,'first_k_dense_replace':1" MOE), TPP_E_MISSING,
+           "\"n_shared_experts\"", "toy.json");
+    refuse(HF("qwen2_moe", ",'num_experts':8" MOE), TPP_E_MISSING, "\"shared_expert_intermediate_size\"", "toy.json");
+    refuse(HF("deepseek", MOE), TPP_E_MISSING, "\"n_routed_experts\"", "toy.json");
+    refuse(MPT("'attn_type':'multihead_attention'", ""), TPP_E_MISSING, "\"alibi\"", "#/attn_config");
 }
 
 static void bad_sizes_are_refused_where_they_are(void **state)
@@ -687,6 +706,7 @@ int main(void)
         cmocka_unit_test(models_with_several_senses),
         cmocka_unit_test(what_is_no_plain_transformer_is_refused),
         cmocka_unit_test(what_is_not_known_names_the_key),
+        cmocka_unit_test(a_missing_key_is_never_guessed),
         cmocka_unit_test(bad_sizes_are_refused_where_they_are),
         cmocka_unit_test(hostile_bytes_are_refused),
         cmocka_unit_test(a_large_file_is_read),
