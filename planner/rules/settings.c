@@ -117,6 +117,8 @@ void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_j
     settings->fp8 = job->precision == TPP_PRECISION_FP8 ? TPP_RULE_FP8_HYBRID : TPP_RULE_FP8_NONE;
     settings->torch_fsdp2 = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && stack->engine == TPP_ENGINE_FSDP2;
     settings->gradient_accumulation_fusion = !settings->torch_fsdp2;
+    settings->local_transformer = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && !stack->transformer_engine;
+    settings->cuda_graph = stack->cuda_graphs ? TPP_RULE_GRAPH_LOCAL : TPP_RULE_GRAPH_NONE;
     settings->mcore_models = true;
     settings->overlap_p2p = stack->overlap_p2p;
     settings->pipeline_engine = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
@@ -161,16 +163,41 @@ static void set_context(const struct tpp_strategy *strategy, struct tpp_rule_set
     }
 }
 
+/* Megatron counts the layers of block recomputation in each model chunk. All layers in units of one is the same as
+ * block recomputation of every layer. */
 static void set_recompute(const struct tpp_strategy *strategy, struct tpp_rule_settings *settings)
 {
-    settings->recompute = strategy->recompute == TPP_RECOMPUTE_FULL        ? TPP_RULE_GRANULARITY_FULL
-                          : strategy->recompute == TPP_RECOMPUTE_SELECTIVE ? TPP_RULE_GRANULARITY_SELECTIVE
-                                                                           : TPP_RULE_GRANULARITY_NONE;
-    bool full = strategy->recompute == TPP_RECOMPUTE_FULL;
-    settings->recompute_method = !full                                               ? TPP_RULE_METHOD_NONE
-                                 : strategy->recompute_method == TPP_RECOMPUTE_BLOCK ? TPP_RULE_METHOD_BLOCK
-                                                                                     : TPP_RULE_METHOD_UNIFORM;
-    settings->recompute_num_layers = full ? 1 : TPP_RULE_UNSET;
+    int64_t layers = strategy->recompute_num_layers, chunks = strategy->virtual_pipeline_stages;
+    bool block = strategy->recompute_method == TPP_RECOMPUTE_BLOCK && layers > 0;
+    settings->recompute_method = TPP_RULE_METHOD_NONE;
+    settings->recompute_num_layers = TPP_RULE_UNSET;
+    settings->recompute =
+        strategy->recompute == TPP_RECOMPUTE_SELECTIVE ? TPP_RULE_GRANULARITY_SELECTIVE : TPP_RULE_GRANULARITY_NONE;
+    if (strategy->recompute != TPP_RECOMPUTE_FULL)
+        return;
+    settings->recompute = TPP_RULE_GRANULARITY_FULL;
+    settings->recompute_method = block ? TPP_RULE_METHOD_BLOCK : TPP_RULE_METHOD_UNIFORM;
+    if (block)
+        settings->recompute_num_layers = (layers + chunks - 1) / (chunks > 0 ? chunks : 1);
+    else
+        settings->recompute_num_layers = strategy->recompute_method == TPP_RECOMPUTE_UNIFORM && layers > 0 ? layers : 1;
+}
+
+/* Replicas of a sharded optimizer: the ranks that share weights over those of one shard group. */
+static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_settings *settings)
+{
+    int64_t ranks = (int64_t)strategy->data_parallel * strategy->context_parallel;
+    settings->distributed_optimizer = strategy->zero_stage > 0 && !settings->torch_fsdp2;
+    settings->overlap_grad_reduce = strategy->overlap_grad_reduce && !settings->torch_fsdp2;
+    settings->overlap_param_gather = strategy->overlap_param_gather && settings->distributed_optimizer;
+    settings->optimizer_cpu_offload = settings->precision_aware_optimizer = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
+    settings->optimizer_instances = 1;
+    if (settings->distributed_optimizer && strategy->shard_group > 0 && ranks > strategy->shard_group)
+        settings->optimizer_instances = (ranks + strategy->shard_group - 1) / strategy->shard_group;
+    settings->ddp_bucket_size =
+        strategy->reduce_bucket_size > 0 ? number(strategy->reduce_bucket_size) : TPP_RULE_UNSET;
+    settings->zero_stage = strategy->zero_stage;
+    settings->data_parallel = strategy->data_parallel > 0 ? strategy->data_parallel : TPP_RULE_UNSET;
 }
 
 /* The value that tpp-plan's scripts set; Megatron-Bridge and ms-swift choose theirs as their release demands. */
@@ -205,14 +232,7 @@ void tpp_rule_settings_for_strategy(const struct tpp_strategy *strategy, enum tp
     settings->sequence_parallel = strategy->sequence_parallel;
     settings->tp_comm_overlap = strategy->tp_comm_overlap;
     settings->micro_batch_size = strategy->micro_batch_size;
-    settings->distributed_optimizer = strategy->zero_stage > 0 && !settings->torch_fsdp2;
-    settings->overlap_grad_reduce = strategy->overlap_grad_reduce;
-    settings->overlap_param_gather = strategy->overlap_param_gather && settings->distributed_optimizer;
-    settings->optimizer_cpu_offload = settings->precision_aware_optimizer = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
-    settings->ddp_bucket_size =
-        strategy->reduce_bucket_size > 0 ? number(strategy->reduce_bucket_size) : TPP_RULE_UNSET;
-    settings->zero_stage = strategy->zero_stage;
-    settings->data_parallel = strategy->data_parallel > 0 ? strategy->data_parallel : TPP_RULE_UNSET;
     settings->cuda_device_max_connections = max_connections(settings, release);
+    set_optimizer(strategy, settings);
     set_recompute(strategy, settings);
 }

@@ -34,7 +34,8 @@ static inline struct tpp_job shape_job(uint32_t num_gpus, uint64_t sequence_leng
     return job;
 }
 
-/* The 2021/22 Megatron stack of Korthikanti et al.: local kernels, fused softmax, dropout 0.1, fp16 with fp32 gradients. */
+/* The 2021/22 Megatron stack of Korthikanti et al.: local kernels, fused softmax, dropout 0.1, fp16 with fp32
+ * gradients. */
 static inline struct tpp_stack shape_korthikanti_stack(const struct tpp_gpu *gpu, struct tpp_job *job)
 {
     struct tpp_stack stack;

@@ -145,8 +145,10 @@ static void test_a_plan_is_judged_as_it_will_be_written(void **state)
 {
     struct tpp_model model = plain_model();
     struct tpp_job job = tpp_job_defaults();
-    struct tpp_stack stack = {
-        .framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON, .overlap_p2p = true};
+    struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM,
+                              .engine = TPP_ENGINE_MEGATRON,
+                              .transformer_engine = true,
+                              .overlap_p2p = true};
     struct tpp_strategy strategy = tpp_strategy_defaults();
     struct tpp_rule_settings s;
     (void)state;

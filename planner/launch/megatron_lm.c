@@ -1,0 +1,328 @@
+/* megatron_lm.c - the launch script of Megatron-LM (pretrain_gpt.py): what a release can say, parallel sizes, memory,
+ * batch and environment (launch formats, sections 1.2, 1.7, 1.8, 9). */
+#include "planner/launch/megatron_lm.h"
+
+#include "planner/launch/emitter.h"
+
+#include <stdio.h>
+
+/* Core models are the default since then, and one set of options serves. */
+#define OLDEST_RELEASE TPP_RELEASE_0_8
+
+struct refusal {
+    bool is_refused;
+    const char *where;
+    const char *reason;
+};
+
+static bool is_even(const struct tpp_strategy *s, const struct tpp_model *model)
+{
+    return model->num_layers % s->pipeline_parallel == 0;
+}
+
+static bool recomputes_part_of_a_chunk(const struct tpp_strategy *s)
+{
+    return s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK &&
+           s->recompute_num_layers % s->virtual_pipeline_stages != 0;
+}
+
+static bool shards_unevenly(const struct tpp_strategy *s)
+{
+    uint64_t ranks = (uint64_t)s->data_parallel * s->context_parallel;
+    return s->shard_group > 0 && s->zero_stage > 0 && ranks % s->shard_group != 0;
+}
+
+static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_strategy *s = request->strategy;
+    const struct tpp_stack *stack = request->stack;
+    bool fsdp = stack->engine == TPP_ENGINE_FSDP2;
+    bool adapter = tpp_job_is_adapter(request->job);
+    const struct refusal refusals[] = {
+        {request->release < OLDEST_RELEASE, "release", "scripts are written for 0.8 and newer"},
+        {stack->engine != TPP_ENGINE_MEGATRON && !fsdp, "stack.engine", "it runs its own data parallelism or FSDP2"},
+        {!fsdp && s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine fsdp2"},
+        {fsdp && s->zero_stage < 2, "strategy.zero_stage", "FSDP2 shards gradients too"},
+        {fsdp && s->shard_group > 0, "strategy.shard_group", "its FSDP2 shards over all ranks"},
+        {adapter, "job.task", "pretrain_gpt.py trains no adapters"},
+        {s->schedule == TPP_SCHEDULE_GPIPE && s->pipeline_parallel > 1, "strategy.schedule",
+         "it has no GPipe schedule"},
+        {s->balanced_split && !is_even(s, request->model), "strategy.balanced_split",
+         "it does not balance layers that do not divide"},
+        {recomputes_part_of_a_chunk(s), "strategy.recompute_num_layers",
+         "block recomputation counts layers in each model chunk"},
+        {shards_unevenly(s), "strategy.shard_group", "optimizer instances must be of one size"},
+        {s->allgather_bucket_size > 0 && s->allgather_bucket_size != s->reduce_bucket_size,
+         "strategy.allgather_bucket_size", "it has one bucket size for both directions"},
+        {s->context_parallel > 1 && s->context_kind != TPP_CONTEXT_RING && request->release < TPP_RELEASE_0_10,
+         "strategy.context_kind", "before 0.10 context parallelism is a ring"},
+        {request->model->num_experts > 0 && s->expert_tensor_parallel != s->tensor_parallel &&
+             request->release < TPP_RELEASE_0_10,
+         "strategy.expert_tensor_parallel", "before 0.10 experts are cut like the rest"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        if (refusals[i].is_refused)
+            return tpp_fail(err, TPP_E_UNSUPPORTED, refusals[i].where, "choose another plan, release or framework",
+                            "Megatron-LM cannot run this plan: %s", refusals[i].reason);
+    }
+    return TPP_OK;
+}
+
+static enum tpp_code check_rules(const struct tpp_rule_settings *settings, enum tpp_release release,
+                                 struct tpp_error *err)
+{
+    struct tpp_violation violation;
+    if (tpp_rules_violations(settings, release, &violation, 1) == 0)
+        return TPP_OK;
+    return tpp_fail(err, TPP_E_STRATEGY, violation.code, violation.hint, "Megatron-LM %s refuses it: %s",
+                    tpp_release_name(release), violation.message);
+}
+
+static void write_required(struct tpp_script *script, const struct tpp_launch_request *request)
+{
+    char tokenizer[80];
+    tpp_script_comment(script,
+                       "What only you know. More options of Megatron-LM may follow the name of this script; the "
+                       "last one of a name wins.");
+    tpp_script_required(script, "MEGATRON_PATH", "the folder of the Megatron-LM checkout");
+    tpp_script_required(script, "DATA_PATH", "the prefix of the preprocessed data, or weights and prefixes");
+    snprintf(tokenizer, sizeof tokenizer, "the tokenizer file or folder (the plan counts on %u entries)",
+             request->model->vocab_size);
+    tpp_script_required(script, "TOKENIZER_MODEL", tokenizer);
+    tpp_script_required(script, "CHECKPOINT_PATH", "the folder that checkpoints are written to");
+    tpp_script_required(script, "TRAIN_ITERS", "the number of optimizer steps");
+    tpp_script_required(script, "LR", "the peak learning rate");
+    if (request->job->task == TPP_TASK_SFT)
+        tpp_script_required(script, "PRETRAINED_PATH", "the checkpoint to start from");
+    if (request->num_nodes > 1 && !request->slurm) {
+        tpp_script_required(script, "MASTER_ADDR", "the name or address of the first node");
+        tpp_script_required(script, "NODE_RANK", "the number of this node, counted from 0");
+    }
+    tpp_text_append(script->out, "TOKENIZER_TYPE=\"${TOKENIZER_TYPE:-HuggingFaceTokenizer}\"\n"
+                                 "SAVE_INTERVAL=\"${SAVE_INTERVAL:-1000}\"\n"
+                                 "read -r -a DATA_PATHS <<< \"$DATA_PATH\"\n\n");
+}
+
+static const char *connections_reason(const struct tpp_rule_settings *settings, enum tpp_release release)
+{
+    if (settings->cuda_device_max_connections == 1 && release < TPP_RELEASE_0_12)
+        return "Demanded by this release: kernels start in the order they are queued.";
+    if (settings->cuda_device_max_connections == 1)
+        return "Kernels start in the order they are queued, so that communication overlaps the GEMM behind it.";
+    if (settings->torch_fsdp2)
+        return "FSDP's gathers must not wait in the queue of compute kernels.";
+    return "Communication and compute kernels get queues of their own.";
+}
+
+static void write_environment(struct tpp_script *script, const struct tpp_launch_request *request,
+                              const struct tpp_rule_settings *settings)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%d", (int)settings->cuda_device_max_connections);
+    tpp_script_export(script, "CUDA_DEVICE_MAX_CONNECTIONS", number, connections_reason(settings, request->release));
+    tpp_script_export(script, "PYTORCH_CUDA_ALLOC_CONF", "\"${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}\"",
+                      "Less fragmentation.");
+    tpp_script_export(script, "TORCH_NCCL_AVOID_RECORD_STREAMS", "1",
+                      "Buffers of collectives are freed when they are done, not at some later allocation.");
+    if (settings->overlap_grad_reduce) {
+        tpp_script_export(script, "NVTE_FWD_LAYERNORM_SM_MARGIN", "16",
+                          "Norm kernels leave room for the collectives that run beside them.");
+        tpp_text_append(script->out, "export NVTE_BWD_LAYERNORM_SM_MARGIN=16\n");
+    }
+    if (request->stack->launch_blocking)
+        tpp_script_export(script, "CUDA_LAUNCH_BLOCKING", "1", "The plan was made with blocking launches.");
+    tpp_text_append(script->out, "\n");
+}
+
+static void write_optional(struct tpp_script *script, const char *name, int64_t value)
+{
+    if (value != TPP_RULE_UNSET)
+        tpp_script_integer(script, name, value);
+}
+
+static void write_flag_if(struct tpp_script *script, bool is_on, const char *name)
+{
+    if (is_on)
+        tpp_script_flag(script, name);
+}
+
+static void write_context(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    char sizes[48];
+    if (s->context_parallel == 1)
+        return;
+    tpp_script_integer(script, "--context-parallel-size", s->context_parallel);
+    if (script->release < TPP_RELEASE_0_10)
+        return;
+    tpp_script_word(script, "--cp-comm-type",
+                    s->context_types == TPP_RULE_CONTEXT_P2P          ? "p2p"
+                    : s->context_types == TPP_RULE_CONTEXT_ALL_GATHER ? "all_gather"
+                    : s->context_types == TPP_RULE_CONTEXT_A2A        ? "a2a"
+                                                                      : "a2a+p2p");
+    if (s->hierarchical_product == TPP_RULE_UNSET)
+        return;
+    snprintf(sizes, sizeof sizes, "%d %d", (int)s->hierarchical_first,
+             (int)(s->hierarchical_product / s->hierarchical_first));
+    tpp_script_expression(script, "--hierarchical-context-parallel-sizes", sizes);
+}
+
+static bool is_interleaved(const struct tpp_rule_settings *s)
+{
+    return s->layers_per_virtual_stage != TPP_RULE_UNSET || s->virtual_stages_per_rank != TPP_RULE_UNSET;
+}
+
+static void write_parallel(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    tpp_script_array_begin(script, "PARALLEL_ARGS");
+    tpp_script_integer(script, "--tensor-model-parallel-size", s->tensor_parallel);
+    tpp_script_integer(script, "--pipeline-model-parallel-size", s->pipeline_parallel);
+    write_optional(script, "--num-layers-per-virtual-pipeline-stage", s->layers_per_virtual_stage);
+    write_optional(script, "--num-virtual-stages-per-pipeline-rank", s->virtual_stages_per_rank);
+    write_optional(script, "--decoder-first-pipeline-num-layers", s->first_stage_layers);
+    write_optional(script, "--decoder-last-pipeline-num-layers", s->last_stage_layers);
+    write_flag_if(script, s->account_for_embedding, "--account-for-embedding-in-pipeline-split");
+    write_flag_if(script, s->account_for_loss, "--account-for-loss-in-pipeline-split");
+    write_flag_if(script, !s->overlap_p2p && is_interleaved(s), "--no-overlap-p2p-communication");
+    write_context(script, s);
+    write_flag_if(script, s->sequence_parallel, "--sequence-parallel");
+    write_flag_if(script, s->tp_comm_overlap, "--tp-comm-overlap");
+    if (s->num_experts != TPP_RULE_UNSET) {
+        tpp_script_integer(script, "--expert-model-parallel-size", s->expert_parallel);
+        if (script->release >= TPP_RELEASE_0_10)
+            tpp_script_integer(script, "--expert-tensor-parallel-size", s->expert_tensor_parallel);
+    }
+    tpp_script_array_end(script);
+}
+
+static void write_data_parallel(struct tpp_script *script, const struct tpp_launch_request *request,
+                                const struct tpp_rule_settings *s)
+{
+    write_flag_if(script, s->distributed_optimizer, "--use-distributed-optimizer");
+    if (s->optimizer_instances > 1)
+        tpp_script_integer(script, "--num-distributed-optimizer-instances", s->optimizer_instances);
+    write_flag_if(script, s->overlap_grad_reduce, "--overlap-grad-reduce");
+    write_flag_if(script, s->overlap_param_gather, "--overlap-param-gather");
+    if (s->overlap_grad_reduce)
+        write_optional(script, "--ddp-bucket-size", s->ddp_bucket_size);
+    write_flag_if(script, s->torch_fsdp2, "--use-torch-fsdp2");
+    write_flag_if(script, s->torch_fsdp2 && !request->strategy->reshard_after_forward,
+                  "--torch-fsdp2-no-reshard-after-forward");
+    write_flag_if(script, !s->gradient_accumulation_fusion, "--no-gradient-accumulation-fusion");
+    write_flag_if(script, s->bf16 && !s->torch_fsdp2 && request->stack->gradient_bytes == 2, "--grad-reduce-in-bf16");
+    write_flag_if(script, s->precision_aware_optimizer, "--use-precision-aware-optimizer");
+    write_flag_if(script, s->optimizer_cpu_offload, "--optimizer-cpu-offload");
+}
+
+static void write_recompute(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    if (s->recompute == TPP_RULE_GRANULARITY_NONE)
+        return;
+    bool full = s->recompute == TPP_RULE_GRANULARITY_FULL;
+    tpp_script_word(script, "--recompute-granularity", full ? "full" : "selective");
+    if (!full)
+        return;
+    tpp_script_word(script, "--recompute-method", s->recompute_method == TPP_RULE_METHOD_BLOCK ? "block" : "uniform");
+    tpp_script_integer(script, "--recompute-num-layers", s->recompute_num_layers);
+}
+
+static void write_precision(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    write_flag_if(script, s->bf16, "--bf16");
+    write_flag_if(script, s->fp16, "--fp16");
+    if (s->fp8 == TPP_RULE_FP8_NONE)
+        return;
+    tpp_script_word(script, "--fp8-format", "hybrid");
+    if (script->release >= TPP_RELEASE_0_12)
+        tpp_script_word(script, "--fp8-recipe", "delayed");
+}
+
+/* The newest kernel of a GPU is what Transformer Engine chooses by itself. Before 0.11 there is one switch. */
+static void write_attention_kernel(struct tpp_script *script, enum tpp_attention_kernel kernel)
+{
+    bool flash = kernel == TPP_ATTENTION_FLASH1 || kernel == TPP_ATTENTION_FLASH2;
+    if (script->release < TPP_RELEASE_0_11)
+        write_flag_if(script, flash || kernel == TPP_ATTENTION_FLASH3, "--use-flash-attn");
+    else
+        tpp_script_word(script, "--attention-backend",
+                        flash                            ? "flash"
+                        : kernel == TPP_ATTENTION_FLASH3 ? "auto"
+                                                         : "unfused");
+}
+
+/* The implementation te is refused by the newest releases (ML-97). */
+static void write_kernels(struct tpp_script *script, const struct tpp_launch_request *request,
+                          const struct tpp_rule_settings *s)
+{
+    write_attention_kernel(script, request->stack->attention);
+    if (s->local_transformer)
+        tpp_script_word(script, "--transformer-impl", "local");
+    if (s->cuda_graph != TPP_RULE_GRAPH_NONE)
+        tpp_script_word(script, "--cuda-graph-impl", "local");
+    if (request->stack->loss_kernel != TPP_LOSS_FUSED)
+        return;
+    tpp_script_flag(script, "--cross-entropy-loss-fusion");
+    if (script->release >= TPP_RELEASE_0_12)
+        tpp_script_word(script, "--cross-entropy-fusion-impl", script->release <= TPP_RELEASE_0_17 ? "te" : "native");
+}
+
+static void write_training(struct tpp_script *script, const struct tpp_launch_request *request,
+                           const struct tpp_rule_settings *s)
+{
+    tpp_script_array_begin(script, "TRAINING_ARGS");
+    tpp_script_integer(script, "--micro-batch-size", s->micro_batch_size);
+    tpp_script_integer(script, "--global-batch-size", s->global_batch_size);
+    tpp_script_expression(script, "--train-iters", "\"$TRAIN_ITERS\"");
+    tpp_script_expression(script, "--lr", "\"$LR\"");
+    write_precision(script, s);
+    write_data_parallel(script, request, s);
+    write_recompute(script, s);
+    write_kernels(script, request, s);
+    tpp_script_array_end(script);
+}
+
+static void write_data(struct tpp_script *script, const struct tpp_launch_request *request)
+{
+    tpp_script_array_begin(script, "DATA_ARGS");
+    tpp_script_expression(script, "--data-path", "\"${DATA_PATHS[@]}\"");
+    tpp_script_expression(script, "--tokenizer-type", "\"$TOKENIZER_TYPE\"");
+    tpp_script_expression(script, "--tokenizer-model", "\"$TOKENIZER_MODEL\"");
+    tpp_script_expression(script, "--save", "\"$CHECKPOINT_PATH\"");
+    tpp_script_expression(script, "--load", "\"$CHECKPOINT_PATH\"");
+    tpp_script_expression(script, "--save-interval", "\"$SAVE_INTERVAL\"");
+    if (request->job->task == TPP_TASK_SFT)
+        tpp_script_expression(script, "--pretrained-checkpoint", "\"$PRETRAINED_PATH\"");
+    tpp_script_integer(script, "--log-interval", 1);
+    tpp_script_flag(script, "--log-throughput");
+    tpp_script_array_end(script);
+}
+
+static enum tpp_code emit(const struct tpp_launch_request *request, struct tpp_text *out, struct tpp_error *err)
+{
+    struct tpp_script script = {.out = out, .release = request->release};
+    struct tpp_rule_settings settings;
+    enum tpp_code code = check_plan(request, err);
+    if (code == TPP_OK)
+        code = tpp_megatron_lm_check_model(request, err);
+    if (code != TPP_OK)
+        return code;
+    tpp_rule_settings_for_job(request->model, request->job, request->stack, request->hardware->gpu.compute_capability,
+                              &settings);
+    tpp_rule_settings_for_strategy(request->strategy, request->release, &settings);
+    code = check_rules(&settings, request->release, err);
+    if (code != TPP_OK)
+        return code;
+    tpp_script_header(&script, request, "Megatron-LM");
+    write_required(&script, request);
+    write_environment(&script, request, &settings);
+    tpp_megatron_lm_write_model(&script, request);
+    write_parallel(&script, &settings);
+    write_training(&script, request, &settings);
+    write_data(&script, request);
+    tpp_text_append(out, "\n");
+    tpp_script_torchrun(
+        &script, request, "\"$MEGATRON_PATH/pretrain_gpt.py\"",
+        "\"${MODEL_ARGS[@]}\" \"${PARALLEL_ARGS[@]}\" \"${TRAINING_ARGS[@]}\" \"${DATA_ARGS[@]}\" \"$@\"");
+    return tpp_script_finish(&script, err);
+}
+
+const struct tpp_launch_emitter tpp_launch_megatron_lm = {TPP_FRAMEWORK_MEGATRON_LM, emit};

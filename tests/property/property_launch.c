@@ -1,0 +1,205 @@
+/* property_launch.c - random plans in random releases: either an error with a reason, or a script that bash runs and
+ * whose options exist in the release, break no rule and say the same plan when they are read back. */
+#include "planner/launch/options.h"
+#include "planner/rules.h"
+#include "tests/support/argument_line.h"
+#include "tests/support/launch_case.h"
+#include "tests/support/random.h"
+#include "tests/support/script_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define NUM_CASES 1200
+#define MIN_WRITTEN 150
+
+static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t count)
+{
+    return values[tpp_random_range(random, 0, count - 1)];
+}
+#define PICK(...)                                                                                                      \
+    pick(random, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static bool flip(struct tpp_random *random)
+{
+    return tpp_random_next(random) >> 63;
+}
+
+static void random_model(struct tpp_random *random, struct tpp_model *model)
+{
+    model->num_layers = PICK(24, 30, 31, 32, 48, 80);
+    model->num_query_groups = PICK(1, 4, 8, 32);
+    model->tied_embeddings = flip(random);
+    model->qkv_bias = flip(random);
+    model->gated_mlp = PICK(0, 1, 1) == 1;
+    model->activation = model->gated_mlp ? TPP_ACTIVATION_SILU : TPP_ACTIVATION_SQUARED_RELU;
+    if (PICK(0, 0, 0, 1) == 0)
+        return;
+    model->num_experts = PICK(8, 16, 60);
+    model->experts_per_token = PICK(1, 2, 4);
+    model->moe_ffn_hidden_size = PICK(1792, 14336);
+    model->moe_layer_period = PICK(1, 2);
+    model->first_k_dense = PICK(0, 0, 1, 3);
+}
+
+static void random_strategy(struct tpp_random *random, struct launch_case *c)
+{
+    struct tpp_strategy *s = &c->strategy;
+    s->tensor_parallel = PICK(1, 2, 4, 8);
+    s->pipeline_parallel = PICK(1, 2, 4, 8);
+    s->virtual_pipeline_stages = PICK(1, 1, 2, 4, 5);
+    s->context_parallel = PICK(1, 1, 2, 4);
+    s->context_kind = (enum tpp_context_kind)PICK(0, 1, 2, 3);
+    s->ulysses_parallel = s->context_kind == TPP_CONTEXT_HYBRID && s->context_parallel == 4 ? 2 : 0;
+    s->sequence_parallel = s->tensor_parallel > 1;
+    s->micro_batch_size = PICK(1, 2, 4);
+    s->zero_stage = PICK(0, 1, 1, 1);
+    s->recompute = (enum tpp_recompute)PICK(0, 1, 2);
+    s->recompute_method = (enum tpp_recompute_method)PICK(0, 1);
+    s->recompute_num_layers = PICK(0, 2, 4);
+    s->overlap_grad_reduce = flip(random);
+    s->overlap_param_gather = s->overlap_grad_reduce;
+    s->offload = (enum tpp_offload)PICK(0, 0, 0, 1);
+    s->reduce_bucket_size = PICK(0, 0, 200000000);
+    s->first_stage_layers = PICK(0, 0, 0, 3, 6);
+    s->account_for_embedding = PICK(0, 0, 0, 1) == 1;
+    s->account_for_loss = s->account_for_embedding;
+    s->expert_tensor_parallel = PICK(1, 1, s->tensor_parallel);
+    if (c->model.num_experts > 0)
+        s->expert_parallel = PICK(1, 2, 4, 8);
+    s->data_parallel = 0;
+    s->num_micro_batches = 0;
+    s->schedule = TPP_SCHEDULE_1F1B;
+}
+
+static void random_case(struct tpp_random *random, struct launch_case *c)
+{
+    launch_case_init(c);
+    random_model(random, &c->model);
+    random_strategy(random, c);
+    c->job.precision = (enum tpp_precision)PICK(0, 0, 1, 3);
+    c->stack.attention = (enum tpp_attention_kernel)PICK(1, 2, 3);
+    c->stack.loss_kernel = (enum tpp_loss_kernel)PICK(0, 1);
+    c->hardware.gpu.compute_capability = PICK(8, 9, 10);
+    c->request.slurm = flip(random);
+    c->request.release = (enum tpp_release)tpp_random_range(random, TPP_RELEASE_0_8, TPP_RELEASE_MAIN);
+}
+
+static void check_options_exist(const struct script_run *run, enum tpp_release release, size_t first)
+{
+    for (size_t i = first; i < run->num_words; i++) {
+        if (strncmp(run->words[i], "--", 2) != 0)
+            continue;
+        const struct tpp_launch_option *option = tpp_launch_option_find(run->words[i]);
+        if (option == NULL || !tpp_launch_option_in(option, release))
+            fail_msg("%s does not exist in %s", run->words[i], tpp_release_name(release));
+    }
+}
+
+/* The settings that the written options mean. */
+static void read_back(const struct launch_case *c, const struct script_run *run, size_t first,
+                      struct tpp_rule_settings *settings, char *line, size_t size)
+{
+    const char *word = "";
+    size_t used = 0;
+    for (size_t i = first; i < run->num_words; i++) {
+        int count = snprintf(line + used, size - used, "%s ", run->words[i]);
+        assert_true(count > 0 && (size_t)count < size - used);
+        used += (size_t)count;
+    }
+    *settings = tpp_rule_settings_defaults(TPP_FRAMEWORK_MEGATRON_LM);
+    settings->world_size = c->job.num_gpus;
+    settings->compute_capability = c->hardware.gpu.compute_capability;
+    settings->cuda_device_max_connections = strtoll(run->connections, NULL, 10);
+    enum argument_verdict verdict = argument_line_read(line, c->request.release, settings, &word);
+    if (verdict != ARGUMENTS_READ)
+        fail_msg("%s is %s", word, verdict == ARGUMENTS_REFUSED ? "refused by the parser" : "not read by the test");
+}
+
+static void check_same_plan(const struct launch_case *c, const struct tpp_rule_settings *s)
+{
+    const struct tpp_strategy *plan = &c->strategy;
+    int64_t stages = plan->pipeline_parallel;
+    int64_t slots = (int64_t)c->model.num_layers + plan->account_for_embedding + plan->account_for_loss;
+    assert_int_equal(s->tensor_parallel, plan->tensor_parallel);
+    assert_int_equal(s->pipeline_parallel, stages);
+    assert_int_equal(s->context_parallel, plan->context_parallel);
+    assert_int_equal(s->micro_batch_size, plan->micro_batch_size);
+    assert_int_equal(s->global_batch_size, c->job.global_batch_size);
+    assert_int_equal(s->sequence_parallel, plan->sequence_parallel);
+    assert_int_equal(s->distributed_optimizer, plan->zero_stage > 0);
+    assert_int_equal(s->overlap_grad_reduce, plan->overlap_grad_reduce);
+    assert_int_equal(s->optimizer_cpu_offload, plan->offload == TPP_OFFLOAD_OPTIMIZER);
+    assert_int_equal(s->recompute, plan->recompute);
+    assert_int_equal(s->fp16, c->job.precision == TPP_PRECISION_FP16);
+    assert_int_equal(s->num_layers, c->model.num_layers);
+    int64_t chunks = s->virtual_stages_per_rank != TPP_RULE_UNSET    ? s->virtual_stages_per_rank
+                     : s->layers_per_virtual_stage != TPP_RULE_UNSET ? slots / stages / s->layers_per_virtual_stage
+                                                                     : 1;
+    assert_int_equal(chunks, plan->virtual_pipeline_stages);
+    if (c->model.num_experts > 0) {
+        assert_int_equal(s->expert_parallel, plan->expert_parallel);
+        assert_int_equal(s->num_experts, c->model.num_experts);
+    }
+}
+
+static void check_script(const struct launch_case *c, const char *script)
+{
+    struct script_run run;
+    struct tpp_rule_settings settings;
+    struct tpp_violation violation;
+    char line[16384];
+    size_t first = 0;
+    script_run(script, launch_environment, &run);
+    if (run.status != 0)
+        fail_msg("the script ended with %d: %s", run.status, run.complaint);
+    while (first < run.num_words && strcmp(run.words[first], "/opt/megatron/pretrain_gpt.py") != 0)
+        first++;
+    first++;
+    assert_true(first < run.num_words);
+    check_options_exist(&run, c->request.release, first);
+    read_back(c, &run, first, &settings, line, sizeof line);
+    if (tpp_rules_violations(&settings, c->request.release, &violation, 1) > 0)
+        fail_msg("%s: %s", violation.code, violation.message);
+    check_same_plan(c, &settings);
+    script_run_release(&run);
+}
+
+static void test_what_is_written_is_the_plan_and_runs(void **state)
+{
+    unsigned written = 0, by_release[TPP_RELEASE_COUNT] = {0};
+    (void)state;
+    for (uint64_t seed = 1; seed <= NUM_CASES; seed++) {
+        struct tpp_random random = {seed};
+        struct launch_case c;
+        struct tpp_text script;
+        struct tpp_error err = {0};
+        random_case(&random, &c);
+        if (tpp_strategy_complete(&c.strategy, &c.job, NULL) != TPP_OK)
+            continue;
+        tpp_text_init(&script);
+        if (tpp_launch_emit(&c.request, &script, &err) == TPP_OK) {
+            print_message("# seed %llu\n", (unsigned long long)seed);
+            check_script(&c, tpp_text_get(&script));
+            by_release[c.request.release]++;
+            written++;
+        } else {
+            assert_true(err.code == TPP_E_UNSUPPORTED || err.code == TPP_E_STRATEGY);
+            assert_true(err.message[0] != '\0' && err.where[0] != '\0' && err.hint[0] != '\0');
+        }
+        tpp_text_release(&script);
+    }
+    assert_true(written >= MIN_WRITTEN);
+    for (int release = TPP_RELEASE_0_8; release <= TPP_RELEASE_MAIN; release++)
+        assert_true(by_release[release] > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_written_is_the_plan_and_runs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
