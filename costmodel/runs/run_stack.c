@@ -74,8 +74,18 @@ static enum tpp_engine plain_torch_engine(const struct tpp_run_facts *facts)
     return has_shards(facts) ? TPP_ENGINE_DEEPSPEED : TPP_ENGINE_DDP;
 }
 
-/* Engines by framework; DeepSpeed's pipeline engine runs ZeRO 0 and 1 unless the source switched it off (S20:
- * "--no-pipeline-parallel"), also with a single stage. */
+/* Megatron-DeepSpeed: the pipeline engine runs ZeRO 0 and 1, also on a single stage, unless the source switched it off
+ * (S20:
+ * "--no-pipeline-parallel"). Without ZeRO the plain engine's bf16 optimizer is the pipeline engine's: fp32
+ * accumulation, states sharded over dp (15.7). */
+static enum tpp_engine megatron_deepspeed_engine(const struct tpp_run_facts *facts)
+{
+    const bool has_bf16_optimizer = facts->parallel.zero_stage == 0 && strcmp(facts->precision, "bf16") == 0;
+    if (facts->parallel.zero_stage >= 2 || (framework_has(facts, "no-pipeline") && !has_bf16_optimizer))
+        return TPP_ENGINE_DEEPSPEED;
+    return TPP_ENGINE_DEEPSPEED_PIPELINE;
+}
+
 enum tpp_engine tpp_run_engine(const struct tpp_run_facts *facts)
 {
     switch (tpp_run_framework(facts)) {
@@ -85,9 +95,7 @@ enum tpp_engine tpp_run_engine(const struct tpp_run_facts *facts)
     case TPP_FRAMEWORK_NANOTRON:
         return facts->parallel.fsdp == TPP_RUN_YES ? TPP_ENGINE_FSDP2 : TPP_ENGINE_MEGATRON;
     case TPP_FRAMEWORK_MEGATRON_DEEPSPEED:
-        if (facts->parallel.zero_stage >= 2 || framework_has(facts, "no-pipeline"))
-            return TPP_ENGINE_DEEPSPEED;
-        return TPP_ENGINE_DEEPSPEED_PIPELINE;
+        return megatron_deepspeed_engine(facts);
     case TPP_FRAMEWORK_TORCHTITAN:
         return TPP_ENGINE_FSDP2;
     case TPP_FRAMEWORK_LLM_FOUNDRY:
@@ -186,8 +194,8 @@ static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *fa
  * request 1188). */
 #define SYNCHRONOUS_GATHER_YEAR 2021
 
-/* From 2023 on DeepSpeed runs ZeRO-1 with bf16 in its ZeRO optimizer; before, and at stage 0, in the bf16 optimizer that
- * accumulates in fp32 (engine.py, _configure_optimizer). The gradients still travel in fp32 (15.7). */
+/* From 2023 on DeepSpeed runs ZeRO-1 with bf16 in its ZeRO optimizer; before, and at stage 0, in the bf16 optimizer
+ * that accumulates in fp32 (engine.py, _configure_optimizer). The gradients still travel in fp32 (15.7). */
 #define ZERO1_BF16_YEAR 2023
 
 static void set_deepspeed_optimizer(const struct tpp_run_facts *facts, struct tpp_stack *stack)
@@ -214,23 +222,16 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
         stack->gradient_bytes = stack->reduce_bytes = 2; /* its performance recipes keep and reduce bf16 gradients */
 }
 
-/* Without tensor parallelism nothing is gathered: the loss reads the logits where they are. */
-static void set_whole_head(const struct tpp_run_facts *facts, struct tpp_stack *stack)
-{
-    if (facts->parallel.tensor <= 1)
-        stack->lm_head_output = TPP_LM_HEAD_VOCABULARY_PARALLEL;
-}
-
 /* llm-foundry's MPT (S17): PyTorch's own LayerNorm and GELU are one kernel each; the loss is flash-attention's fused
- * cross entropy (loss_fn: fused_crossentropy). Its predecessor mosaicml/examples has PyTorch's loss and LayerNorms in fp32.
- * Composer's mixed-precision modes: PURE reduces gradients in bf16, DEFAULT in fp32; the shards are fp32 in both. */
+ * cross entropy (loss_fn: fused_crossentropy). Its predecessor mosaicml/examples has PyTorch's loss and LayerNorms in
+ * fp32. Composer's mixed-precision modes: PURE reduces gradients in bf16, DEFAULT in fp32; the shards are fp32 in both.
+ */
 static void set_llm_foundry(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
     const bool is_predecessor = tpp_run_mentions(facts->repository, "mosaicml/examples");
     stack->norm_kernel = is_predecessor ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
     stack->activation_kernel = TPP_KERNEL_FUSED;
     stack->loss_kernel = is_predecessor ? TPP_LOSS_EAGER : TPP_LOSS_FUSED;
-    set_whole_head(facts, stack);
     stack->reduce_bytes = strcmp(facts->mixed_precision_mode, "PURE") == 0 ? 2 : 4;
 }
 
@@ -254,7 +255,6 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
     stack->activation_kernel =
         is_plain_gpt || (is_fast && job->task == TPP_TASK_QLORA) ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
-    set_whole_head(facts, stack);
     if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
         stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
     if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile"))
