@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "costmodel/model": {"costmodel/base"},
     "costmodel/base": set(),
     "hwprofiles": {"costmodel/base"},
-    "calibrate/fit": {"hwprofiles", "costmodel/base"},
+    "calibrate/fit": {"costmodel", "costmodel/base", "hwprofiles"},
     "calibrate/bench": {"costmodel/base"},
 }
 
