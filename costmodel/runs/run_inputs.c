@@ -230,6 +230,7 @@ bool tpp_run_read_job(const struct tpp_run_facts *facts, struct tpp_run *run)
     if (tpp_job_is_adapter(job))
         read_adapter(facts->notes, job);
     job->hidden_dropout = job->attention_dropout = tpp_run_dropout(facts);
+    job->attention_block_length = tpp_run_packed_document_tokens(facts);
     if (tpp_job_check(job, &run->model, &err) != TPP_OK)
         return tpp_run_skip(run, "job: %s", err.message);
     return true;

@@ -12,8 +12,8 @@
 #define GIGABYTE 1e9
 #define GIBIBYTE 1073741824.0
 
-/* torch counts in binary units, whatever the table calls them (torchtitan logs GiB; the vocabulary tables print "GB" for
- * MiB / 1024). A plain GB of another tool is decimal, also one that somebody read off nvidia-smi (S21). */
+/* torch counts in binary units, whatever the table calls them (torchtitan logs GiB; the vocabulary tables print "GB"
+ * for MiB / 1024). A plain GB of another tool is decimal, also one that somebody read off nvidia-smi (S21). */
 static double memory_unit_bytes(const char *unit)
 {
     static const char *const binary[] = {"GiB", "MiB", "torch"};

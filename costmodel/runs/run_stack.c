@@ -464,3 +464,17 @@ double tpp_run_dropout(const struct tpp_run_facts *facts)
     const bool is_gpt = tpp_run_mentions(facts->model.name, "gpt") || tpp_run_mentions(facts->model.name, "bloom");
     return is_megatron && is_gpt && facts->model.gated != TPP_RUN_YES ? 0.1 : 0;
 }
+
+/* NeMo's fine-tuning recipes pack SQuAD, whose samples have one to three hundred tokens; at that length attention is
+ * next to nothing, whichever the exact number. Other packing is either of unknown length or attends across documents.
+ */
+#define SQUAD_SAMPLE_TOKENS 256
+
+uint64_t tpp_run_packed_document_tokens(const struct tpp_run_facts *facts)
+{
+    const bool is_packed = notes_have(facts, "packed SQuAD") || notes_have(facts, "packed SFT") ||
+                           (notes_have(facts, "packed sequences") && strcmp(facts->task, "pretrain") != 0);
+    if (!is_packed || tpp_run_framework(facts) != TPP_FRAMEWORK_NEMO || facts->model.sequence <= SQUAD_SAMPLE_TOKENS)
+        return 0;
+    return SQUAD_SAMPLE_TOKENS;
+}

@@ -26,4 +26,8 @@ void tpp_run_overlap_read(const struct tpp_run_facts *facts, const struct tpp_st
 /* Dropout of the hidden states, 0 .. 1: the source's, else the framework's default for this kind of model. */
 double tpp_run_dropout(const struct tpp_run_facts *facts);
 
+/* Tokens of a document where documents are packed under a block-diagonal mask; 0 = attention over the whole sequence.
+ */
+uint64_t tpp_run_packed_document_tokens(const struct tpp_run_facts *facts);
+
 #endif

@@ -285,6 +285,25 @@ static void overlap_follows_framework_and_notes(void **state)
     }
 }
 
+/* NeMo packs SQuAD for fine-tuning; packing for pretraining, or by others, leaves attention over the whole sequence. */
+static void packed_fine_tuning_attends_within_documents(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("NeMo/Megatron-Core (dgxc v25.02)", 2025);
+    facts.notes = "packed SFT data, seq 4096";
+    facts.task = "sft";
+    facts.model.sequence = 4096;
+    assert_int_equal(tpp_run_packed_document_tokens(&facts), 256);
+    facts.notes = "synthetic data";
+    assert_int_equal(tpp_run_packed_document_tokens(&facts), 0);
+    facts.notes = "packed sequences";
+    facts.task = "pretrain";
+    assert_int_equal(tpp_run_packed_document_tokens(&facts), 0);
+    facts.task = "lora";
+    facts.framework = "HF Trainer / fms-hf-tuning";
+    assert_int_equal(tpp_run_packed_document_tokens(&facts), 0);
+}
+
 static void networks_are_read_from_their_text(void **state)
 {
     (void)state;
@@ -355,6 +374,7 @@ int main(void)
         cmocka_unit_test(graph_compilers_are_not_plain_torch),
         cmocka_unit_test(internevo_reduces_bf16_gradients),
         cmocka_unit_test(overlap_follows_framework_and_notes),
+        cmocka_unit_test(packed_fine_tuning_attends_within_documents),
         cmocka_unit_test(networks_are_read_from_their_text),
         cmocka_unit_test(an_unknown_gpu_has_no_profile),
         cmocka_unit_test(a_cluster_changes_only_what_differs),
