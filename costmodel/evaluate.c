@@ -1,7 +1,5 @@
 #include "costmodel/evaluator.h"
 
-#include "costmodel/flops.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +45,7 @@ enum tpp_code tpp_evaluator_new(const struct tpp_model *model, const struct tpp_
     evaluator->tensor_links = evaluator->links;
     for (int i = 0; stack->tensor_parallel_other && i < TPP_COLLECTIVE_COUNT; i++)
         evaluator->tensor_links.bus_bytes_per_second[i] *= other_stack_bus_fraction;
-    evaluator->model_flops = tpp_flops_model(model, job, false);
-    evaluator->model_flops_causal = tpp_flops_model(model, job, true);
+    evaluator->forward_flops = tpp_flops_forward(model, (double)job->sequence_length);
     *out = evaluator;
     return TPP_OK;
 }
@@ -84,27 +81,41 @@ struct slowest {
     double trainable_first;
 };
 
+/* One stage, or `times` equal ones of which this is the first: the first holds the most micro-batches in flight. */
+static void add_stage(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                      const struct tpp_assembly *assembly, uint32_t index, uint32_t num_layers, uint32_t times,
+                      struct slowest *slowest, struct tpp_memory *worst)
+{
+    struct tpp_stage stage;
+    struct tpp_memory memory;
+    tpp_stage_time(evaluator, strategy, assembly, index, num_layers, &stage);
+    tpp_stage_memory(evaluator, strategy, assembly, &stage, index, &memory);
+    if (index == 0 || stage.seconds > slowest->stage.seconds)
+        slowest->stage = stage;
+    if (index == 0 || memory.device_total_bytes > worst->device_total_bytes)
+        *worst = memory;
+    if (index == 0) {
+        slowest->first_forward = stage.forward_seconds;
+        slowest->first_backward = stage.backward_seconds + stage.recompute_seconds;
+        slowest->trainable_first = stage.trainable_parameters;
+    }
+    slowest->sum_seconds += times * stage.seconds;
+    slowest->max_trainable = fmax(slowest->max_trainable, stage.trainable_parameters);
+    slowest->max_tensors = fmax(slowest->max_tensors, stage.num_parameter_tensors);
+}
+
 static void walk_stages(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                         const struct tpp_assembly *assembly, struct slowest *slowest, struct tpp_memory *worst)
 {
+    const uint32_t p = strategy->pipeline_parallel, num_layers = evaluator->model->num_layers;
     memset(slowest, 0, sizeof(*slowest));
-    for (uint32_t index = 0; index < strategy->pipeline_parallel; index++) {
-        struct tpp_stage stage;
-        struct tpp_memory memory;
-        tpp_stage_time(evaluator, strategy, assembly, index, &stage);
-        tpp_stage_memory(evaluator, strategy, assembly, &stage, index, &memory);
-        if (index == 0 || stage.seconds > slowest->stage.seconds)
-            slowest->stage = stage;
-        if (index == 0 || memory.device_total_bytes > worst->device_total_bytes)
-            *worst = memory;
-        if (index == 0) {
-            slowest->first_forward = stage.forward_seconds;
-            slowest->first_backward = stage.backward_seconds + stage.recompute_seconds;
-            slowest->trainable_first = stage.trainable_parameters;
-        }
-        slowest->sum_seconds += stage.seconds;
-        slowest->max_trainable = fmax(slowest->max_trainable, stage.trainable_parameters);
-        slowest->max_tensors = fmax(slowest->max_tensors, stage.num_parameter_tensors);
+    for (uint32_t index = 0; index < p;) {
+        const uint32_t layers = tpp_stage_layers(strategy, num_layers, index);
+        uint32_t next = index + 1;
+        while (index > 0 && next + 1 < p && tpp_stage_layers(strategy, num_layers, next) == layers)
+            next++; /* inner stages with equal layers are equal */
+        add_stage(evaluator, strategy, assembly, index, layers, next - index, slowest, worst);
+        index = next;
     }
 }
 
@@ -144,9 +155,10 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
     cost->exposed_communication_fraction = exposed / cost->step_seconds;
     const double gpu_seconds = cost->step_seconds * job->num_gpus;
     cost->tokens_per_second_per_gpu = (double)job->global_batch_size * (double)job->sequence_length / gpu_seconds;
-    cost->model_flops = evaluator->model_flops;
-    cost->model_flops_causal = evaluator->model_flops_causal;
-    cost->hardware_flops = tpp_flops_hardware(evaluator->model, job, strategy->recompute,
+    const double sequences = (double)job->global_batch_size;
+    cost->model_flops = tpp_flops_model(&evaluator->forward_flops, sequences, false);
+    cost->model_flops_causal = tpp_flops_model(&evaluator->forward_flops, sequences, true);
+    cost->hardware_flops = tpp_flops_hardware(&evaluator->forward_flops, sequences, strategy->recompute,
                                               slowest->stage.recomputed_layers / slowest->stage.num_layers,
                                               evaluator->stack->attention >= TPP_FLASH_KERNEL_COUNT);
     cost->model_flops_per_second_per_gpu = cost->model_flops / gpu_seconds;
@@ -224,7 +236,8 @@ enum tpp_code tpp_evaluator_stages(struct tpp_evaluator *evaluator, const struct
         return code;
     for (uint32_t index = 0; index < strategy->pipeline_parallel; index++) {
         struct tpp_stage stage;
-        tpp_stage_time(evaluator, strategy, &assembly, index, &stage);
+        tpp_stage_time(evaluator, strategy, &assembly, index,
+                       tpp_stage_layers(strategy, evaluator->model->num_layers, index), &stage);
         stages[index] = (struct tpp_stage_cost){
             .num_layers = (uint32_t)stage.num_layers,
             .forward_seconds = stage.forward_seconds,

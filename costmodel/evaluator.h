@@ -4,6 +4,7 @@
 
 #include "costmodel/data_parallel.h"
 #include "costmodel/evaluate.h"
+#include "costmodel/flops.h"
 #include "costmodel/layer.h"
 #include "costmodel/memory_walk.h"
 #include "costmodel/pipeline.h"
@@ -26,7 +27,7 @@ struct tpp_evaluator {
     const struct tpp_stack *stack;
     struct tpp_links links;          /* of every group */
     struct tpp_links tensor_links;   /* of tensor-parallel groups (15.4) */
-    double model_flops, model_flops_causal; /* of one step */
+    struct tpp_flops forward_flops;  /* of one sequence */
     struct tpp_program program;      /* scratch for a memo miss */
     struct tpp_memo_entry **slots;   /* open addressing; a power of two of them */
     uint32_t num_slots, num_entries;
@@ -51,6 +52,9 @@ struct tpp_assembly {
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            struct tpp_assembly *assembly, struct tpp_error *err);
 
+/* Decoder layers on all chunks of a stage. */
+uint32_t tpp_stage_layers(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t index);
+
 struct tpp_stage {
     double num_layers, recomputed_layers;
     bool is_first, is_last;
@@ -62,7 +66,7 @@ struct tpp_stage {
 };
 
 void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                    const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage *stage);
+                    const struct tpp_assembly *assembly, uint32_t index, uint32_t num_layers, struct tpp_stage *stage);
 /* Adds what `seconds` of the stage consist of, `micro_batches` times, to the leaves of the time tree. */
 void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage *stage, double micro_batches,
                      double terms[TPP_TIME_TERM_COUNT]);

@@ -75,20 +75,25 @@ static double section_sum(const struct tpp_layer *layer, bool forward)
                    : layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT];
 }
 
-static double stage_layers(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t index)
+uint32_t tpp_stage_layers(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t index)
 {
-    double layers = 0;
+    const uint32_t p = strategy->pipeline_parallel, chunks = p * strategy->virtual_pipeline_stages;
+    const bool is_plain = strategy->first_stage_layers == 0 && strategy->last_stage_layers == 0 &&
+                          !strategy->account_for_embedding && !strategy->account_for_loss;
+    if (is_plain && num_layers % chunks == 0)
+        return num_layers / p;
+    uint32_t layers = 0;
     for (uint32_t chunk = 0; chunk < strategy->virtual_pipeline_stages; chunk++)
         layers += tpp_strategy_chunk_layers(strategy, num_layers, index, chunk);
     return layers;
 }
 
 void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                    const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage *stage)
+                    const struct tpp_assembly *assembly, uint32_t index, uint32_t num_layers, struct tpp_stage *stage)
 {
     const struct tpp_layer *layer = assembly->decoder;
     *stage = (struct tpp_stage){
-        .num_layers = stage_layers(strategy, evaluator->model->num_layers, index),
+        .num_layers = num_layers,
         .is_first = index == 0,
         .is_last = index + 1 == strategy->pipeline_parallel,
     };

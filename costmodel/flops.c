@@ -19,45 +19,40 @@ static double layer_elements(const struct tpp_model *model, bool is_moe)
                            model->shared_expert_hidden_size);
 }
 
-double tpp_flops_head_forward(const struct tpp_model *model, double sequence_length)
+/* Sum of the QK and V head dims. */
+static double head_dims(const struct tpp_model *model)
 {
-    return 2 * sequence_length * (double)model->hidden_size * model->vocab_size;
+    if (model->kv_lora_rank > 0)
+        return (double)model->qk_nope_head_dim + model->qk_rope_head_dim + model->v_head_dim;
+    return 2.0 * model->head_dim;
 }
 
-double tpp_flops_linear_forward(const struct tpp_model *model, double sequence_length)
+struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequence_length)
 {
+    const double s = sequence_length;
     struct tpp_model_counts counts;
     tpp_model_count(model, &counts);
-    return 2 * sequence_length *
-               (counts.num_dense_layers * layer_elements(model, false) +
-                counts.num_moe_layers * layer_elements(model, true)) +
-           tpp_flops_head_forward(model, sequence_length);
+    return (struct tpp_flops){
+        .layers = 2 * s *
+                  (counts.num_dense_layers * layer_elements(model, false) +
+                   counts.num_moe_layers * layer_elements(model, true)),
+        .head = 2 * s * (double)model->hidden_size * model->vocab_size,
+        .attention = 2 * s * s * model->num_attention_heads * head_dims(model) * model->num_layers,
+    };
 }
 
-double tpp_flops_attention_forward(const struct tpp_model *model, double sequence_length)
+double tpp_flops_model(const struct tpp_flops *forward, double sequences, bool causal)
 {
-    double head_dims = 2.0 * model->head_dim;
-    if (model->kv_lora_rank > 0)
-        head_dims = (double)model->qk_nope_head_dim + model->qk_rope_head_dim + model->v_head_dim;
-    return 2 * sequence_length * sequence_length * model->num_attention_heads * head_dims * model->num_layers;
+    return 3 * sequences * (forward->layers + forward->head + forward->attention * (causal ? 0.5 : 1));
 }
 
-double tpp_flops_model(const struct tpp_model *model, const struct tpp_job *job, bool causal)
-{
-    const double s = (double)job->sequence_length;
-    const double attention = tpp_flops_attention_forward(model, s) * (causal ? 0.5 : 1);
-    return 3 * (double)job->global_batch_size * (tpp_flops_linear_forward(model, s) + attention);
-}
-
-double tpp_flops_hardware(const struct tpp_model *model, const struct tpp_job *job, enum tpp_recompute recompute,
+double tpp_flops_hardware(const struct tpp_flops *forward, double sequences, enum tpp_recompute recompute,
                           double recomputed_fraction, bool unfused_attention)
 {
-    const double s = (double)job->sequence_length, attention = tpp_flops_attention_forward(model, s);
-    const double layers = tpp_flops_linear_forward(model, s) - tpp_flops_head_forward(model, s) + attention;
     double extra = 0;
     if (recompute == TPP_RECOMPUTE_FULL)
-        extra = recomputed_fraction * layers;
+        extra = recomputed_fraction * (forward->layers + forward->attention);
     else if (recompute == TPP_RECOMPUTE_SELECTIVE && unfused_attention)
-        extra = attention;
-    return tpp_flops_model(model, job, false) + (double)job->global_batch_size * extra;
+        extra = forward->attention;
+    return tpp_flops_model(forward, sequences, false) + sequences * extra;
 }

@@ -48,9 +48,9 @@ static void flops_are_example_e3(void **state)
 {
     (void)state;
     const struct tpp_model llama = shape_preset("llama3.1-8b");
-    const struct tpp_job job = shape_job(1, 8192, 1);
-    CHECK_NUMBER(tpp_flops_model(&llama, &job, false), 4.744221e14, 1e-6);
-    CHECK_NUMBER(tpp_flops_model(&llama, &job, true), 4.216455e14, 1e-6);
+    const struct tpp_flops forward = tpp_flops_forward(&llama, 8192);
+    CHECK_NUMBER(tpp_flops_model(&forward, 1, false), 4.744221e14, 1e-6);
+    CHECK_NUMBER(tpp_flops_model(&forward, 1, true), 4.216455e14, 1e-6);
     /* 1T model: L128 h25600 a160, V 51200, s 2048: 96 B s L h^2 (1 + s/6h + V/16Lh) = 1.672868e16, full recompute of the
      * layers and none of the head. */
     struct tpp_model trillion = shape_preset("gpt3-175b");
@@ -59,11 +59,11 @@ static void flops_are_example_e3(void **state)
     trillion.num_attention_heads = trillion.num_query_groups = 160;
     trillion.head_dim = 160;
     trillion.ffn_hidden_size = 102400;
-    const struct tpp_job short_job = shape_job(1, 2048, 1);
     const double s = 2048, h = 25600, V = 51200, L = 128;
     const double published = 96 * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h));
     CHECK_NUMBER(published, 1.672868e16, 1e-6);
-    CHECK_NUMBER(tpp_flops_hardware(&trillion, &short_job, TPP_RECOMPUTE_FULL, 1, true), published, 1e-9);
+    const struct tpp_flops large = tpp_flops_forward(&trillion, s);
+    CHECK_NUMBER(tpp_flops_hardware(&large, 1, TPP_RECOMPUTE_FULL, 1, true), published, 1e-9);
 }
 
 static void bytes_per_parameter_are_example_e4(void **state)
