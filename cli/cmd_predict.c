@@ -1,11 +1,12 @@
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/cost_strategy.h"
 #include "cli/explain.h"
 #include "cli/job_options.h"
 #include "cli/measured.h"
 #include "cli/plan_json.h"
 #include "cli/report.h"
-#include "cli/strategy_option.h"
+#include "cli/risks.h"
 
 #include <stdlib.h>
 
@@ -37,28 +38,9 @@ static const struct tpp_option_part predict_parts[] = {
 /* What one prediction consists of. */
 struct prediction {
     struct tpp_job_inputs inputs;
-    struct tpp_strategy strategy;
-    struct tpp_cost cost;
+    struct tpp_plan plan;
     struct tpp_stage_cost *stages; /* owned */
 };
-
-static enum tpp_code cost(struct prediction *prediction, struct tpp_error *err)
-{
-    const struct tpp_job_inputs *inputs = &prediction->inputs;
-    struct tpp_evaluator *evaluator = NULL;
-    enum tpp_code code =
-        tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
-    if (code == TPP_OK)
-        code = tpp_evaluator_cost(evaluator, &prediction->strategy, &prediction->cost, err);
-    if (code == TPP_OK) {
-        prediction->stages = calloc(prediction->strategy.pipeline_parallel, sizeof *prediction->stages);
-        code = prediction->stages == NULL
-                   ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory")
-                   : tpp_evaluator_stages(evaluator, &prediction->strategy, prediction->stages, err);
-    }
-    tpp_evaluator_free(evaluator);
-    return code;
-}
 
 static enum tpp_code answer_as_json(const struct predict_arguments *arguments, const struct prediction *prediction,
                                     struct tpp_answer *answer, struct tpp_error *err)
@@ -67,13 +49,14 @@ static enum tpp_code answer_as_json(const struct predict_arguments *arguments, c
     tpp_answer_begin(&writer);
     tpp_job_inputs_add_json(&arguments->job, &prediction->inputs, &writer, writer.root);
     struct cJSON *plan = tpp_json_add_object(&writer, writer.root, "plan");
-    tpp_plan_add_json(1, &prediction->strategy, &prediction->cost, &writer, plan);
-    tpp_stages_add_json(prediction->stages, prediction->strategy.pipeline_parallel, &writer, writer.root);
+    tpp_plan_add_json(1, &prediction->plan.strategy, &prediction->plan.cost, &writer, plan);
+    tpp_risks_add_json(&prediction->inputs, &prediction->plan, &writer, plan);
+    tpp_stages_add_json(prediction->stages, prediction->plan.strategy.pipeline_parallel, &writer, writer.root);
     if (arguments->explain)
-        tpp_explain_add_json(&prediction->cost, &writer, writer.root);
+        tpp_explain_add_json(&prediction->plan.cost, &writer, writer.root);
     if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
         const struct tpp_measured measured =
-            tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->cost);
+            tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->plan.cost);
         tpp_measured_add_json(&measured, &writer, writer.root);
     }
     return tpp_answer_finish(&writer, answer, err);
@@ -84,19 +67,20 @@ static enum tpp_code answer_as_text(const struct predict_arguments *arguments, c
 {
     tpp_report_job(&prediction->inputs, &answer->text);
     tpp_text_append(&answer->text, "\n");
-    tpp_report_plan(&prediction->strategy, &prediction->cost, answer);
+    tpp_report_plan(&prediction->plan.strategy, &prediction->plan.cost, answer);
+    tpp_risks_append(&prediction->inputs, &prediction->plan, answer);
     if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
         const struct tpp_measured measured =
-            tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->cost);
+            tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->plan.cost);
         tpp_text_append(&answer->text, "\n");
         tpp_measured_append(&measured, answer);
     }
     tpp_text_append(&answer->text, "\nStages, one micro-batch\n");
-    if (!tpp_report_stages(prediction->stages, prediction->strategy.pipeline_parallel, answer))
+    if (!tpp_report_stages(prediction->stages, prediction->plan.strategy.pipeline_parallel, answer))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     if (arguments->explain) {
         tpp_text_append(&answer->text, "\n");
-        tpp_explain_append(&prediction->cost, &answer->text);
+        tpp_explain_append(&prediction->plan.cost, &answer->text);
     }
     return TPP_OK;
 }
@@ -117,9 +101,7 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
                         "--strategy is missing");
     enum tpp_code code = tpp_job_resolve(&arguments->job, &prediction.inputs, err);
     if (code == TPP_OK)
-        code = tpp_strategy_resolve(&arguments->strategy, &prediction.inputs, &prediction.strategy, err);
-    if (code == TPP_OK)
-        code = cost(&prediction, err);
+        code = tpp_cost_strategy(&prediction.inputs, &arguments->strategy, &prediction.plan, &prediction.stages, err);
     if (code == TPP_OK)
         code = arguments->json ? answer_as_json(arguments, &prediction, answer, err)
                                : answer_as_text(arguments, &prediction, answer, err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define LABEL_WIDTH 22
+#define SAME_FRACTION 0.0005 /* a smaller difference of two step times is shown as none */
 
 static const char *seconds(char *buffer, size_t size, double value)
 {
@@ -341,9 +342,12 @@ void tpp_report_reasons(const struct tpp_plan *plans, size_t num_plans, struct t
     char line[512], buffer[32];
     const struct tpp_cost *first = &plans[0].cost, *second = &plans[1].cost;
     const double difference = second->step_seconds - first->step_seconds;
-    snprintf(line, sizeof line, "The second takes %s longer (%.1f %%%s)", seconds(buffer, sizeof buffer, difference),
-             100 * difference / first->step_seconds,
-             second->step_seconds_low < first->step_seconds_high ? ", inside the error of both predictions" : "");
+    if (difference < SAME_FRACTION * first->step_seconds)
+        snprintf(line, sizeof line, "The second is as fast, and comes after it in the order of its sizes");
+    else
+        snprintf(line, sizeof line, "The second takes %s longer (%.1f %%%s)",
+                 seconds(buffer, sizeof buffer, difference), 100 * difference / first->step_seconds,
+                 second->step_seconds_low < first->step_seconds_high ? ", inside the error of both predictions" : "");
     append_term_differences(first, second, line, sizeof line);
     tpp_text_append(&answer->text, "  ");
     tpp_terminal_append_wrapped(&answer->text, line, 2, 2, answer->width);

@@ -1,0 +1,65 @@
+#include "cli/launch_script.h"
+
+#include "costmodel/base/units.h"
+#include "planner/launch/launch.h"
+
+#include <stdio.h>
+
+enum tpp_code tpp_launch_release(const struct tpp_stack *stack, enum tpp_release *release, struct tpp_error *err)
+{
+    *release = TPP_RELEASE_NEWEST;
+    if (stack->framework != TPP_FRAMEWORK_MEGATRON_LM)
+        return TPP_OK;
+    return tpp_release_parse(stack->release, "--framework-version", release, err);
+}
+
+/* One line for the script's header. */
+static void format_note(const struct tpp_cost *cost, char *note, size_t size)
+{
+    char step[32], low[32], high[32], memory[32], capacity[32];
+    snprintf(note, size, "predicted: %s a step (90 %% interval %s to %s), %s of %s on the fullest GPU: %s",
+             tpp_format_seconds(step, sizeof step, cost->step_seconds),
+             tpp_format_seconds(low, sizeof low, cost->step_seconds_low),
+             tpp_format_seconds(high, sizeof high, cost->step_seconds_high),
+             tpp_format_bytes(memory, sizeof memory, cost->memory.device_total_bytes),
+             tpp_format_bytes(capacity, sizeof capacity, cost->memory.capacity_bytes), tpp_fit_name(cost->memory.fit));
+}
+
+enum tpp_code tpp_launch_script(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
+                                const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
+                                struct tpp_text *out, struct tpp_error *err)
+{
+    char note[256];
+    const uint32_t per_node = inputs->hardware.node.num_gpus, num_gpus = inputs->job.num_gpus;
+    struct tpp_launch_request request = {.model = &inputs->model,
+                                         .hardware = &inputs->hardware,
+                                         .job = &inputs->job,
+                                         .stack = &inputs->stack,
+                                         .strategy = strategy,
+                                         .num_nodes = num_gpus > per_node ? num_gpus / per_node : 1,
+                                         .gpus_per_node = num_gpus > per_node ? per_node : num_gpus,
+                                         .slurm = choices->slurm,
+                                         .job_name = choices->job_name,
+                                         .tool_version = TPP_VERSION,
+                                         .note = note};
+    format_note(cost, note, sizeof note);
+    const enum tpp_code code = tpp_launch_release(&inputs->stack, &request.release, err);
+    return code != TPP_OK ? code : tpp_launch_emit(&request, out, err);
+}
+
+void tpp_launch_add_json(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
+                         const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
+                         struct tpp_json_writer *writer, struct cJSON *plan)
+{
+    struct tpp_error err = {.code = TPP_OK};
+    struct tpp_text script;
+    tpp_text_init(&script);
+    if (tpp_launch_script(inputs, strategy, cost, choices, &script, &err) == TPP_OK) {
+        tpp_json_add_string(writer, plan, "launch", tpp_text_get(&script));
+        writer->failed = writer->failed || tpp_text_failed(&script);
+    } else {
+        tpp_json_add_null(writer, plan, "launch");
+        tpp_json_add_string(writer, plan, "launch_error", err.message);
+    }
+    tpp_text_release(&script);
+}

@@ -1,0 +1,29 @@
+/* launch_script.h - the launch script of a plan, with what was predicted in its header. */
+#ifndef TPP_CLI_LAUNCH_SCRIPT_H
+#define TPP_CLI_LAUNCH_SCRIPT_H
+
+#include "cli/job_options.h"
+#include "costmodel/base/text.h"
+#include "costmodel/evaluate.h"
+#include "planner/rules/release.h"
+
+#include <stdbool.h>
+
+struct tpp_launch_choices {
+    bool slurm;
+    const char *job_name; /* NULL: the model's name */
+};
+
+/* The release of the framework: what --framework-version names, or the newest known. TPP_E_USAGE when it names none.
+ * Frameworks that do not carry Megatron-LM's numbers always have the newest. */
+enum tpp_code tpp_launch_release(const struct tpp_stack *stack, enum tpp_release *release, struct tpp_error *err);
+/* Appends the script; fails as tpp_launch_emit does. */
+enum tpp_code tpp_launch_script(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
+                                const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
+                                struct tpp_text *out, struct tpp_error *err);
+/* "launch": the script, or null with "launch_error" when the framework has none for this plan. */
+void tpp_launch_add_json(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
+                         const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
+                         struct tpp_json_writer *writer, struct cJSON *plan);
+
+#endif
