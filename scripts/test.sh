@@ -18,11 +18,14 @@ fail() {
     num_failed=$((num_failed + 1))
 }
 
-# set_up FOLDER COMPILER [MESON_OPTION...]: makes the build folder when it is new.
+# set_up FOLDER COMPILER [MESON_OPTION...]: makes the build folder when it is new, with the tests in any case.
 set_up() {
     local folder=$1 compiler=$2 log
     shift 2
-    [ ! -f "$folder/build.ninja" ] || return 0
+    if [ -f "$folder/build.ninja" ]; then
+        meson configure "$folder" -Dtests=true # quickstart.sh makes it without
+        return
+    fi
     rm -rf "$folder"
     if ! log=$(CC=$compiler meson setup "$folder" "$@" 2>&1); then
         printf '%s\n' "$log"
