@@ -43,9 +43,11 @@ struct tpp_run {
     double measured_peak_bytes;   /* 0 = not measured */
     enum tpp_run_memory_kind memory_kind;
     enum tpp_run_answer out_of_memory; /* YES: it did not run; NO: it ran */
-    bool complete;                     /* the source states every field that a predictor needs */
-    bool suspect;                      /* the source contradicts itself */
-    bool remeasured;                   /* a later edition measured the same configuration again */
+    bool broken;                       /* the line is no run at all */
+    bool
+        complete; /* the source states every field that a predictor needs; a row that does not say counts as complete */
+    bool suspect; /* the source contradicts itself */
+    bool remeasured; /* a later edition measured the same configuration again */
 
     /* What predicts it; valid when `skipped` is empty. */
     struct tpp_model model;

@@ -76,6 +76,7 @@ enum tpp_code tpp_run_facts_read_measured(struct tpp_json row, struct tpp_run_fa
         return tpp_json_fail(row, err, TPP_E_TYPE, "one JSON object a line", "a run must be an object");
     struct tpp_json measured;
     enum tpp_code code = tpp_json_need_string(row, "id", &facts->id, err);
+    facts->complete = true; /* runs of one's own need not say so */
     if (code == TPP_OK)
         code = tpp_json_get_bool(row, "complete", &facts->complete, err);
     if (code == TPP_OK)

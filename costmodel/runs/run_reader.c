@@ -76,6 +76,7 @@ bool tpp_run_read(struct tpp_json row, const char *group, struct tpp_run_profile
     snprintf(run->group, sizeof run->group, "%s", group);
     if (tpp_run_facts_read_measured(row, &facts, &err) != TPP_OK) {
         snprintf(run->id, sizeof run->id, "%s", facts.id);
+        run->broken = true;
         tpp_run_skip(run, "not a run: %.150s", err.message);
         return false;
     }
@@ -128,6 +129,7 @@ static enum tpp_code read_line(const char *line, size_t length, const char *wher
     if (code != TPP_OK) {
         memset(run, 0, sizeof *run);
         snprintf(run->group, sizeof run->group, "%s", group);
+        run->broken = true;
         tpp_run_skip(run, "not JSON: %.150s", err->message);
     } else {
         *is_run = tpp_run_read(tpp_json_root(document), group, profiles, run);
@@ -194,9 +196,8 @@ void tpp_runs_keep_default_subset(struct tpp_runs *runs)
 {
     for (size_t i = 0; i < runs->count; i++) {
         struct tpp_run *run = &runs->items[i];
-        if (strncmp(run->skipped, "not ", 4) == 0 && !run->complete && run->measured_step_seconds <= 0 &&
-            run->out_of_memory == TPP_RUN_UNSAID)
-            continue; /* broken lines keep their own reason */
+        if (run->broken)
+            continue;
         if (run->suspect)
             tpp_run_skip(run, "suspect: the source contradicts itself");
         else if (run->remeasured)

@@ -32,7 +32,8 @@ enum tpp_code tpp_runs_read(const char *text, size_t length, const char *file, s
 /* The same from a file, or "-" for standard input (group "-"). */
 enum tpp_code tpp_runs_load(const char *path, struct tpp_run_profiles *profiles, struct tpp_runs *runs,
                             struct tpp_error *err);
-/* Marks the runs outside the default subset (tpp_run_in_default_subset) as skipped, each with its reason. */
+/* Marks the runs outside the default subset (tpp_run_in_default_subset) as skipped, each with its reason; broken lines
+ * keep theirs. */
 void tpp_runs_keep_default_subset(struct tpp_runs *runs);
 void tpp_runs_release(struct tpp_runs *runs);
 

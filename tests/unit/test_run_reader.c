@@ -101,7 +101,8 @@ static void a_complete_row_becomes_all_inputs(void **state)
     assert_string_equal(run.cluster.profile, "dgx-a100-80g");
 }
 
-/* torch counts in GiB even where the table prints GB, what was read off nvidia-smi as GB is decimal: 5.32372 * 1073741824 = 5716300823 bytes. */
+/* torch counts in GiB even where the table prints GB, what was read off nvidia-smi as GB is decimal: 5.32372 *
+ * 1073741824 = 5716300823 bytes. */
 static void memory_is_read_in_the_unit_of_its_tool(void **state)
 {
     (void)state;
@@ -210,6 +211,8 @@ static void broken_lines_are_counted_and_the_rest_is_read(void **state)
     assert_string_equal(book.runs.items[1].id, "efficient-layouts:3");
     for (size_t i = 2; i < 7; i++)
         assert_non_null(strstr(book.runs.items[i].skipped, "not a run"));
+    tpp_runs_keep_default_subset(&book.runs);
+    assert_non_null(strstr(book.runs.items[1].skipped, "not JSON"));
     assert_non_null(strstr(book.runs.items[7].skipped, "unreadable"));
     assert_string_equal(book.runs.items[7].id, "layouts-a");
     release(&book);
@@ -278,6 +281,7 @@ static void rows_outside_the_default_subset_are_marked(void **state)
     (void)state;
     static const char *const edits[][3] = {
         {"\"complete\":true", "\"complete\":false", "not complete in its source"},
+        {"\"complete\":true", "\"complete\":null", ""}, /* runs of one's own need not say so */
         {"\"suspect\":null", "\"suspect\":\"twice the peak\"", "suspect: the source contradicts itself"},
         {"\"suspect\":null", "\"remeasured_by\":\"layouts-b\"", "measured again in a later edition"},
         {"\"suspect\":null", "\"suspect\":null", ""},
