@@ -86,6 +86,7 @@ enum { /* bits of recompute_modules */
 
 struct tpp_rule_settings {
     enum tpp_framework framework;
+    bool is_checked; /* every number is known to be in range; set by tpp_rule_settings_for_strategy alone */
     int64_t world_size;
 
     /* Parallel sizes and pipeline. */
@@ -119,6 +120,8 @@ struct tpp_rule_settings {
     bool has_train_iters, has_train_samples, has_lr_decay_iters, has_lr_decay_samples;
     bool has_lr_warmup_iters, has_lr_warmup_samples, has_lr_warmup_fraction;
     int64_t num_data_sources;
+    double lr, min_lr; /* 0 = not given */
+    bool has_save, has_save_interval;
 
     /* Model. */
     int64_t num_layers, hidden_size, num_attention_heads;

@@ -42,7 +42,11 @@ static enum tpp_code emit_checked(const struct tpp_launch_request *request, stru
         return tpp_fail(err, TPP_E_USAGE, "nodes", "give nodes and GPUs of a node whose product is the number of GPUs",
                         "%u nodes of %u GPUs do not make %u GPUs", request->num_nodes, request->gpus_per_node,
                         request->job->num_gpus);
-    enum tpp_code code = emitter->emit(request, script, err);
+    enum tpp_code code = tpp_model_check(request->model, err);
+    if (code == TPP_OK)
+        code = tpp_job_check(request->job, request->model, err);
+    if (code == TPP_OK)
+        code = emitter->emit(request, script, err);
     if (code == TPP_OK && tpp_text_failed(script))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while writing the launch script");
     return code;

@@ -2,6 +2,7 @@
 #include "planner/launch/megatron_lm.h"
 
 #include <math.h>
+#include <string.h>
 
 struct refusal {
     bool is_refused;
@@ -16,7 +17,7 @@ static enum tpp_code first_refusal(const struct refusal *refusals, size_t count,
             return tpp_fail(
                 err, TPP_E_UNSUPPORTED, refusals[i].where,
                 "train it with a framework that has this layer, or write a model definition for Megatron-LM",
-                "Megatron-LM has no option for %s", refusals[i].reason);
+                "the options of Megatron-LM cannot describe %s", refusals[i].reason);
     }
     return TPP_OK;
 }
@@ -102,9 +103,31 @@ static enum tpp_code check_expert_layers(const struct tpp_launch_request *reques
                     tpp_release_name(request->release));
 }
 
+/* Families with parts that a model's shape does not hold; `prefix` of model_type. */
+static enum tpp_code check_family(const struct tpp_model *model, struct tpp_error *err)
+{
+    static const struct {
+        const char *prefix;
+        const char *part;
+    } families[] = {
+        {"llama4", "chunked attention and layers without positions"},
+        {"qwen2_vl", "a vision tower"},
+        {"qwen2_5_vl", "a vision tower"},
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const struct refusal refusal = {strncmp(model->family, families[i].prefix, strlen(families[i].prefix)) == 0,
+                                        "model.family", families[i].part};
+        if (first_refusal(&refusal, 1, err) != TPP_OK)
+            return TPP_E_UNSUPPORTED;
+    }
+    return TPP_OK;
+}
+
 enum tpp_code tpp_megatron_lm_check_model(const struct tpp_launch_request *request, struct tpp_error *err)
 {
     enum tpp_code code = check_layers(request->model, request->job, err);
+    if (code == TPP_OK)
+        code = check_family(request->model, err);
     if (code == TPP_OK)
         code = check_experts(request->model, err);
     if (code == TPP_OK)
@@ -204,6 +227,9 @@ static uint32_t dense_width(const struct tpp_model *model, enum tpp_release rele
 void tpp_megatron_lm_write_model(struct tpp_script *script, const struct tpp_launch_request *request)
 {
     const struct tpp_model *model = request->model;
+    tpp_script_comment(script,
+                       "The shape of the model. What changes neither time nor memory (rotary scaling, the order of "
+                       "rotary channels) is not in a plan: add it when a checkpoint needs it.");
     if (model->num_experts > 0)
         tpp_script_comment(script, "Routing is Megatron-LM's own (softmax over the chosen experts): if the model was "
                                    "made with another, add its options.");

@@ -97,17 +97,19 @@ static bool cross_entropy_native(const struct tpp_rule_context *c)
     return !c->s->cross_entropy_fusion_te;
 }
 
-static const struct tpp_rule rules[] = {
-    {"ML-11", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_precision, "--fp16 and --bf16 exclude each other", "",
-     "drop one of them"},
-    {"ML-50", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_9), fp8_gather_has_optimizer,
-     "--fp8-param-gather needs the distributed optimizer or FSDP", "", "add --use-distributed-optimizer"},
-    {"ML-50", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), fp8_gather_has_fp8, "--fp8-param-gather needs an fp8 format",
-     "", "add --fp8-format hybrid"},
-    {"ML-51", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_15), one_narrow_format, "fp8 and fp4 exclude each other", "",
-     "give one format"},
-    {"ML-52", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), bf16_layers_recipe,
-     "--first-last-layers-bf16 does not work with the delayed fp8 recipe", "", "use --fp8-recipe tensorwise"},
+static bool saves_memory(const struct tpp_rule_context *c)
+{
+    return c->s->recompute != TPP_RULE_GRANULARITY_NONE || c->s->distribute_saved_activations ||
+           c->s->cpu_offload_layers != 0;
+}
+
+static bool is_not_plain_bf16(const struct tpp_rule_context *c)
+{
+    return c->s->fp16 || c->s->fp4 || c->s->fp8 != TPP_RULE_FP8_NONE || c->s->fp8_param_gather ||
+           c->s->first_last_layers_bf16 || c->s->cross_entropy_fusion_te;
+}
+
+static const struct tpp_rule recompute_rules[] = {
     {"ML-60", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(23_04), full_is_complete,
      "full recomputation needs --recompute-method and --recompute-num-layers", "",
      "add --recompute-method uniform --recompute-num-layers 1"},
@@ -131,8 +133,22 @@ static const struct tpp_rule rules[] = {
     {"ML-64", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_15), graphs_allow_full,
      "full recomputation excludes CUDA graphs (0.16 and later: except of the full iteration)", "",
      "drop --cuda-graph-impl"},
+};
+
+static const struct tpp_rule rules[] = {
+    {"ML-11", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_precision, "--fp16 and --bf16 exclude each other", "",
+     "drop one of them"},
+    {"ML-50", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_9), fp8_gather_has_optimizer,
+     "--fp8-param-gather needs the distributed optimizer or FSDP", "", "add --use-distributed-optimizer"},
+    {"ML-50", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), fp8_gather_has_fp8, "--fp8-param-gather needs an fp8 format",
+     "", "add --fp8-format hybrid"},
+    {"ML-51", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_15), one_narrow_format, "fp8 and fp4 exclude each other", "",
+     "give one format"},
+    {"ML-52", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), bf16_layers_recipe,
+     "--first-last-layers-bf16 does not work with the delayed fp8 recipe", "", "use --fp8-recipe tensorwise"},
     {"ML-97", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_19), cross_entropy_native,
      "cross entropy fusion with the implementation te is refused", "", "use --cross-entropy-fusion-impl native"},
 };
 
-const struct tpp_rule_group tpp_rules_megatron_memory = TPP_RULE_GROUP(rules, NULL);
+const struct tpp_rule_group tpp_rules_megatron_memory = TPP_RULE_GROUP(recompute_rules, saves_memory);
+const struct tpp_rule_group tpp_rules_megatron_precision = TPP_RULE_GROUP(rules, is_not_plain_bf16);

@@ -85,6 +85,24 @@ static bool local_has_layer_norm(const struct tpp_rule_context *c)
     return !c->s->local_transformer || !c->s->rms_norm;
 }
 
+static bool is_latent(const struct tpp_rule_context *c)
+{
+    return c->s->multi_latent_attention || tpp_rule_is_set(c->s->mtp_num_layers);
+}
+
+static const struct tpp_rule latent_rules[] = {
+    {"ML-84", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_16), latent_without_groups,
+     "multi-latent attention excludes --group-query-attention", "", "drop --group-query-attention"},
+    {"ML-84", TPP_RULE_AT_BUILD, TPP_RELEASE_0_10, TPP_RELEASE_0_10, latent_one_rank,
+     "multi-latent attention needs a tensor parallel size of 1 in this release", "tp", "use a newer release"},
+    {"ML-84", TPP_RULE_AT_BUILD, TPP_RELEASE_0_10, TPP_RELEASE_0_10, latent_has_rotary,
+     "multi-latent attention needs rotary positions in this release", "", "use a newer release"},
+    {"ML-84", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_0_11, TPP_RELEASE_0_12, latent_without_fusion,
+     "multi-latent attention with rotary positions needs --no-rope-fusion in this release", "", "add --no-rope-fusion"},
+    {"ML-85", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), mtp_has_rotary,
+     "multi-token prediction needs rotary positions or none", "", "use --position-embedding-type rope"},
+};
+
 static const struct tpp_rule rules[] = {
     {"ML-4", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, heads_divide,
      "the attention heads must be a multiple of the tensor parallel size", "heads tp",
@@ -105,20 +123,11 @@ static const struct tpp_rule rules[] = {
     {"ML-10", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, positions_reach,
      "the sequence must not be longer than --max-position-embeddings", "sequence max-positions",
      "raise --max-position-embeddings"},
-    {"ML-84", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_16), latent_without_groups,
-     "multi-latent attention excludes --group-query-attention", "", "drop --group-query-attention"},
-    {"ML-84", TPP_RULE_AT_BUILD, TPP_RELEASE_0_10, TPP_RELEASE_0_10, latent_one_rank,
-     "multi-latent attention needs a tensor parallel size of 1 in this release", "tp", "use a newer release"},
-    {"ML-84", TPP_RULE_AT_BUILD, TPP_RELEASE_0_10, TPP_RELEASE_0_10, latent_has_rotary,
-     "multi-latent attention needs rotary positions in this release", "", "use a newer release"},
-    {"ML-84", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_0_11, TPP_RELEASE_0_12, latent_without_fusion,
-     "multi-latent attention with rotary positions needs --no-rope-fusion in this release", "", "add --no-rope-fusion"},
-    {"ML-85", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), mtp_has_rotary,
-     "multi-token prediction needs rotary positions or none", "", "use --position-embedding-type rope"},
     {"ML-95", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_activation,
      "--swiglu excludes --squared-relu and --quick-geglu", "", "give one activation"},
     {"ML-98", TPP_RULE_AT_BUILD, TPP_RULE_EVER, local_has_layer_norm, "--transformer-impl local has no RMSNorm", "",
      "use the Transformer Engine implementation"},
 };
 
+const struct tpp_rule_group tpp_rules_megatron_latent = TPP_RULE_GROUP(latent_rules, is_latent);
 const struct tpp_rule_group tpp_rules_megatron_model = TPP_RULE_GROUP(rules, NULL);

@@ -100,18 +100,12 @@ static bool muon_allowed(const struct tpp_rule_context *c)
            !s->fp16;
 }
 
-static const struct tpp_rule rules[] = {
-    {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_0_4, TPP_RELEASE_0_7, gather_has_core_models,
-     "--overlap-param-gather needs --use-mcore-models in this release", "", "add --use-mcore-models"},
-    {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, gather_has_distributed_optimizer,
-     "--overlap-param-gather needs --use-distributed-optimizer", "", "add --use-distributed-optimizer"},
-    {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, gather_has_reduce,
-     "--overlap-param-gather needs --overlap-grad-reduce", "", "add --overlap-grad-reduce"},
-    {"ML-41", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_9), step_overlap_allowed,
-     "--overlap-param-gather-with-optimizer-step needs --overlap-param-gather, interleaving and --ckpt-format torch",
-     "vp", "drop it"},
-    {"ML-42", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_18), one_bucket_option,
-     "--ddp-num-buckets and --ddp-bucket-size exclude each other", "", "give one of them"},
+static bool uses_fsdp_or_others(const struct tpp_rule_context *c)
+{
+    return c->fsdp || c->s->checkpoint_format != TPP_RULE_TORCH_DIST || c->s->optimizer != TPP_RULE_ADAM;
+}
+
+static const struct tpp_rule fsdp_rules[] = {
     {"ML-44", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), torch_fsdp2_allowed,
      "--use-torch-fsdp2 needs one stage, no expert parallelism, no distributed optimizer, "
      "--no-gradient-accumulation-fusion, untied embeddings, no fp16 and --ckpt-format torch_dist",
@@ -127,6 +121,23 @@ static const struct tpp_rule rules[] = {
      "use --ckpt-format torch_dist"},
     {"ML-46", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_14), dtensor_has_fsdp,
      "--ckpt-format fsdp_dtensor needs --use-megatron-fsdp", "", "use --ckpt-format torch_dist"},
+    {"ML-53", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_16), muon_allowed,
+     "muon needs --ckpt-format torch or torch_dist, no FSDP, no fp16 and, until 0.17, no distributed optimizer", "",
+     "use --optimizer adam"},
+};
+
+static const struct tpp_rule rules[] = {
+    {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_0_4, TPP_RELEASE_0_7, gather_has_core_models,
+     "--overlap-param-gather needs --use-mcore-models in this release", "", "add --use-mcore-models"},
+    {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, gather_has_distributed_optimizer,
+     "--overlap-param-gather needs --use-distributed-optimizer", "", "add --use-distributed-optimizer"},
+    {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, gather_has_reduce,
+     "--overlap-param-gather needs --overlap-grad-reduce", "", "add --overlap-grad-reduce"},
+    {"ML-41", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_9), step_overlap_allowed,
+     "--overlap-param-gather-with-optimizer-step needs --overlap-param-gather, interleaving and --ckpt-format torch",
+     "vp", "drop it"},
+    {"ML-42", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_18), one_bucket_option,
+     "--ddp-num-buckets and --ddp-bucket-size exclude each other", "", "give one of them"},
     {"ML-47", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), offload_has_aware_optimizer,
      "--optimizer-cpu-offload needs --use-precision-aware-optimizer, and the delayed fp8 recipe with fp8 parameters",
      "", "add --use-precision-aware-optimizer"},
@@ -136,9 +147,7 @@ static const struct tpp_rule rules[] = {
     {"ML-49", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_13), narrow_state_has_aware_optimizer,
      "gradients, parameters or moments below fp32 need --use-precision-aware-optimizer", "",
      "add --use-precision-aware-optimizer"},
-    {"ML-53", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_16), muon_allowed,
-     "muon needs --ckpt-format torch or torch_dist, no FSDP, no fp16 and, until 0.17, no distributed optimizer", "",
-     "use --optimizer adam"},
 };
 
+const struct tpp_rule_group tpp_rules_megatron_fsdp = TPP_RULE_GROUP(fsdp_rules, uses_fsdp_or_others);
 const struct tpp_rule_group tpp_rules_megatron_optimizer = TPP_RULE_GROUP(rules, NULL);

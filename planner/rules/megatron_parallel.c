@@ -132,6 +132,31 @@ static bool weight_shards_fit(const struct tpp_rule_context *c)
            expert % c->expert_tensor_parallel == 0 && !(more && s->optimizer_instances > 1);
 }
 
+static bool uses_context(const struct tpp_rule_context *c)
+{
+    return c->s->context_parallel > 1 || c->s->context_types != TPP_RULE_CONTEXT_P2P || c->s->num_context_types > 1 ||
+           tpp_rule_is_set(c->s->hierarchical_product);
+}
+
+static const struct tpp_rule context_rules[] = {
+    {"ML-8", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, context_cuts_sequence,
+     "context parallelism cuts the sequence into 2 * its size", "sequence cp",
+     "use a sequence length that is a multiple of twice the context parallel size"},
+    {"ML-92", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), hierarchy_given,
+     "the context communication a2a+p2p needs hierarchical context parallel sizes", "cp",
+     "add --hierarchical-context-parallel-sizes"},
+    {"ML-92", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), hierarchy_fits,
+     "the hierarchical context parallel sizes must multiply to the context parallel size", "cp hierarchical-product",
+     "change --hierarchical-context-parallel-sizes"},
+    {"ML-93", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), context_types_match_layers,
+     "a list of --cp-comm-type has one entry for each layer", "context-types layers", "give one type, or one a layer"},
+    {"ML-94", TPP_RULE_AT_KERNEL, TPP_RULE_SINCE(0_10), context_type_known,
+     "the context communication type must be p2p, a2a, all_gather or a2a+p2p", "", "change --cp-comm-type"},
+    {"ML-94", TPP_RULE_AT_KERNEL, TPP_RULE_SINCE(0_10), heads_divide_all_to_all,
+     "heads and key/value heads of a tensor-parallel rank must divide by the ranks of the context all-to-all",
+     "heads groups tp cp", "use --cp-comm-type p2p or a smaller context parallel size"},
+};
+
 static const struct tpp_rule rules[] = {
     {"ML-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_divides,
      "the number of GPUs must be a multiple of tensor * pipeline * context parallel sizes", "world tp pp cp",
@@ -150,9 +175,6 @@ static const struct tpp_rule rules[] = {
      "a batch ramp-up must start at a multiple of micro batch * data parallel size and reach the global batch in whole "
      "increments",
      "rampup-start rampup-increment global-batch micro-batch dp", "change --rampup-batch-size"},
-    {"ML-8", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, context_cuts_sequence,
-     "context parallelism cuts the sequence into 2 * its size", "sequence cp",
-     "use a sequence length that is a multiple of twice the context parallel size"},
     {"ML-9", TPP_RULE_AT_RUN, TPP_RULE_EVER, sequence_parallel_cuts_sequence,
      "sequence parallelism cuts what context parallelism leaves of the sequence by the tensor parallel size",
      "sequence cp tp", "use a sequence length that divides, or drop --sequence-parallel"},
@@ -168,22 +190,10 @@ static const struct tpp_rule rules[] = {
     {"ML-90", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, overlap_has_sequence_parallel,
      "--tp-comm-overlap needs sequence parallelism and more than one tensor-parallel rank", "tp",
      "add --sequence-parallel, or drop --tp-comm-overlap"},
-    {"ML-92", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), hierarchy_given,
-     "the context communication a2a+p2p needs hierarchical context parallel sizes", "cp",
-     "add --hierarchical-context-parallel-sizes"},
-    {"ML-92", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), hierarchy_fits,
-     "the hierarchical context parallel sizes must multiply to the context parallel size", "cp hierarchical-product",
-     "change --hierarchical-context-parallel-sizes"},
-    {"ML-93", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), context_types_match_layers,
-     "a list of --cp-comm-type has one entry for each layer", "context-types layers", "give one type, or one a layer"},
-    {"ML-94", TPP_RULE_AT_KERNEL, TPP_RULE_SINCE(0_10), context_type_known,
-     "the context communication type must be p2p, a2a, all_gather or a2a+p2p", "", "change --cp-comm-type"},
-    {"ML-94", TPP_RULE_AT_KERNEL, TPP_RULE_SINCE(0_10), heads_divide_all_to_all,
-     "heads and key/value heads of a tensor-parallel rank must divide by the ranks of the context all-to-all",
-     "heads groups tp cp", "use --cp-comm-type p2p or a smaller context parallel size"},
     {"ML-100", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_19), weight_shards_fit,
      "weight shards must be a multiple of the tensor parallel size and exclude several optimizer instances",
      "tp etp instances", "change --tensor-parallel-num-weight-shards"},
 };
 
+const struct tpp_rule_group tpp_rules_megatron_context = TPP_RULE_GROUP(context_rules, uses_context);
 const struct tpp_rule_group tpp_rules_megatron_parallel = TPP_RULE_GROUP(rules, NULL);

@@ -151,6 +151,12 @@ static bool deferral_has_pipeline(const struct tpp_rule_context *c)
            (c->pipeline_parallel > 1 && c->s->gradient_accumulation_fusion && c->s->wgrad_deferral_limit >= 0);
 }
 
+static bool uses_pipeline(const struct tpp_rule_context *c)
+{
+    return c->pipeline_parallel > 1 || interleaving_asked(c) || has_ends(c) || accounts(c) ||
+           c->s->pipeline_layout != NULL || c->s->overlap_p2p_warmup_flush || c->s->defer_embedding_wgrad;
+}
+
 static const struct tpp_rule rules[] = {
     {"ML-12", TPP_RULE_SILENT, TPP_RELEASE_0_4, TPP_RELEASE_0_9, layers_divide,
      "layers that do not divide by the stages are dropped without a word in this release", "layers pp",
@@ -198,4 +204,4 @@ static const struct tpp_rule rules[] = {
      "pp", "drop it"},
 };
 
-const struct tpp_rule_group tpp_rules_megatron_pipeline = TPP_RULE_GROUP(rules, NULL);
+const struct tpp_rule_group tpp_rules_megatron_pipeline = TPP_RULE_GROUP(rules, uses_pipeline);

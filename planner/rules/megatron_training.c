@@ -1,5 +1,5 @@
-/* megatron_training.c - Megatron-LM's rules for the length of training, data and environment (ML-13, ML-14, ML-91,
- * ML-96). */
+/* megatron_training.c - Megatron-LM's rules for the length of training, data and environment (ML-13, ML-14, ML-15,
+ * ML-91, ML-96). */
 #include "planner/rules/table.h"
 
 static bool one_data_source(const struct tpp_rule_context *c)
@@ -24,6 +24,16 @@ static bool samples_alone(const struct tpp_rule_context *c)
 static bool one_warmup(const struct tpp_rule_context *c)
 {
     return !c->s->has_lr_warmup_fraction || (!c->s->has_lr_warmup_iters && !c->s->has_lr_warmup_samples);
+}
+
+static bool rates_are_ordered(const struct tpp_rule_context *c)
+{
+    return c->s->lr == 0 || c->s->min_lr <= c->s->lr;
+}
+
+static bool save_has_interval(const struct tpp_rule_context *c)
+{
+    return !c->s->has_save || c->s->has_save_interval;
 }
 
 /* Kernels must start in the order they were queued, so that a collective queued before a GEMM runs under it;
@@ -58,6 +68,10 @@ static const struct tpp_rule rules[] = {
      "use either iterations or samples"},
     {"ML-14", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_warmup,
      "--lr-warmup-fraction excludes a count of warm-up iterations or samples", "", "give one of them"},
+    {"ML-15", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, rates_are_ordered,
+     "the least learning rate must not be above the learning rate", "", "lower --min-lr"},
+    {"ML-15", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, save_has_interval, "--save needs --save-interval", "",
+     "add --save-interval"},
     {"ML-91", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_23_04, TPP_RELEASE_0_11, connections_until_0_11,
      "CUDA_DEVICE_MAX_CONNECTIONS must be 1 in this release", "", "export CUDA_DEVICE_MAX_CONNECTIONS=1"},
     {"ML-91", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), connections_since_0_12,

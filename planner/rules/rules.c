@@ -4,20 +4,36 @@
 
 #include <stdio.h>
 
-static const struct tpp_rule_group *const megatron_groups[] = {
-    &tpp_rules_megatron_parallel, &tpp_rules_megatron_pipeline, &tpp_rules_megatron_layout,
-    &tpp_rules_megatron_model,    &tpp_rules_megatron_moe,      &tpp_rules_megatron_optimizer,
-    &tpp_rules_megatron_memory,   &tpp_rules_megatron_training, NULL,
-};
+static const struct tpp_rule_group *const megatron_groups[] = {&tpp_rules_megatron_parallel,
+                                                               &tpp_rules_megatron_context,
+                                                               &tpp_rules_megatron_pipeline,
+                                                               &tpp_rules_megatron_layout,
+                                                               &tpp_rules_megatron_model,
+                                                               &tpp_rules_megatron_latent,
+                                                               &tpp_rules_megatron_moe,
+                                                               &tpp_rules_megatron_optimizer,
+                                                               &tpp_rules_megatron_fsdp,
+                                                               &tpp_rules_megatron_memory,
+                                                               &tpp_rules_megatron_precision,
+                                                               &tpp_rules_megatron_training,
+                                                               NULL};
 /* NeMo and Megatron-Bridge hand their sizes to Megatron Core, but have training loops and data of their own. */
 static const struct tpp_rule_group *const core_groups[] = {
-    &tpp_rules_megatron_parallel, &tpp_rules_megatron_pipeline,  &tpp_rules_megatron_layout, &tpp_rules_megatron_model,
-    &tpp_rules_megatron_moe,      &tpp_rules_megatron_optimizer, &tpp_rules_megatron_memory, NULL,
-};
-static const struct tpp_rule_group *const swift_groups[] = {
-    &tpp_rules_swift,        &tpp_rules_megatron_pipeline,  &tpp_rules_megatron_layout, &tpp_rules_megatron_model,
-    &tpp_rules_megatron_moe, &tpp_rules_megatron_optimizer, &tpp_rules_megatron_memory, NULL,
-};
+    &tpp_rules_megatron_parallel, &tpp_rules_megatron_context,   &tpp_rules_megatron_pipeline,
+    &tpp_rules_megatron_layout,   &tpp_rules_megatron_model,     &tpp_rules_megatron_latent,
+    &tpp_rules_megatron_moe,      &tpp_rules_megatron_optimizer, &tpp_rules_megatron_fsdp,
+    &tpp_rules_megatron_memory,   &tpp_rules_megatron_precision, NULL};
+static const struct tpp_rule_group *const swift_groups[] = {&tpp_rules_swift,
+                                                            &tpp_rules_megatron_pipeline,
+                                                            &tpp_rules_megatron_layout,
+                                                            &tpp_rules_megatron_model,
+                                                            &tpp_rules_megatron_latent,
+                                                            &tpp_rules_megatron_moe,
+                                                            &tpp_rules_megatron_optimizer,
+                                                            &tpp_rules_megatron_fsdp,
+                                                            &tpp_rules_megatron_memory,
+                                                            &tpp_rules_megatron_precision,
+                                                            NULL};
 static const struct tpp_rule_group *const deepspeed_groups[] = {&tpp_rules_deepspeed, NULL};
 static const struct tpp_rule_group *const torchtitan_groups[] = {&tpp_rules_torchtitan, NULL};
 static const struct tpp_rule_group *const nanotron_groups[] = {&tpp_rules_nanotron, NULL};
@@ -111,7 +127,7 @@ static bool is_broken(const struct tpp_rule *rule, const struct tpp_rule_context
 bool tpp_rules_accept(const struct tpp_rule_settings *settings, enum tpp_release release)
 {
     struct tpp_rule_context c;
-    if (tpp_rule_bad_number(settings) != NULL)
+    if (!settings->is_checked && tpp_rule_bad_number(settings) != NULL)
         return false;
     understand(settings, release, &c);
     for (const struct tpp_rule_group *const *group = groups_of(settings->framework); *group != NULL; group++) {

@@ -1,7 +1,8 @@
 /* settings.c - rule settings from what the planner knows. */
 #include "planner/rules.h"
 
-/* Numbers of our own structs are within the limits of the rules; a batch of 2^31 is. */
+/* Model, job and stack were checked before (tpp_model_check, tpp_job_check): their numbers are within the limits here.
+ */
 static int64_t number(uint64_t value)
 {
     return value > (uint64_t)TPP_RULE_MAX_NUMBER ? TPP_RULE_MAX_NUMBER : (int64_t)value;
@@ -213,6 +214,19 @@ static int64_t max_connections(const struct tpp_rule_settings *settings, enum tp
     return model_parallel ? 1 : 8;
 }
 
+static bool is_size(uint32_t value)
+{
+    return value >= 1 && value <= TPP_RULE_MAX_SIZE;
+}
+
+/* What a strategy brings; model and job have been checked by their owners. */
+static bool has_sizes_in_range(const struct tpp_strategy *s)
+{
+    return is_size(s->tensor_parallel) && is_size(s->pipeline_parallel) && is_size(s->virtual_pipeline_stages) &&
+           is_size(s->context_parallel) && is_size(s->expert_parallel) &&
+           s->expert_tensor_parallel <= TPP_RULE_MAX_SIZE && s->micro_batch_size >= 1;
+}
+
 void tpp_rule_settings_for_strategy(const struct tpp_strategy *strategy, enum tpp_release release,
                                     struct tpp_rule_settings *settings)
 {
@@ -235,4 +249,5 @@ void tpp_rule_settings_for_strategy(const struct tpp_strategy *strategy, enum tp
     settings->cuda_device_max_connections = max_connections(settings, release);
     set_optimizer(strategy, settings);
     set_recompute(strategy, settings);
+    settings->is_checked = has_sizes_in_range(strategy);
 }

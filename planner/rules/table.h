@@ -50,13 +50,17 @@ struct tpp_rule_group {
 #define TPP_RULE_SINCE(first) TPP_RELEASE_##first, TPP_RELEASE_MAIN
 
 extern const struct tpp_rule_group tpp_rules_megatron_parallel; /* parallel sizes, batch */
+extern const struct tpp_rule_group tpp_rules_megatron_context;  /* context parallelism */
 extern const struct tpp_rule_group tpp_rules_megatron_pipeline; /* layers on stages, interleaving */
 extern const struct tpp_rule_group tpp_rules_megatron_layout;   /* --pipeline-model-parallel-layout */
 extern const struct tpp_rule_group tpp_rules_megatron_model;    /* heads, widths, lengths */
+extern const struct tpp_rule_group tpp_rules_megatron_latent;   /* multi-latent attention, multi-token prediction */
 extern const struct tpp_rule_group tpp_rules_megatron_moe;
-extern const struct tpp_rule_group tpp_rules_megatron_optimizer; /* data parallelism, optimizer, checkpoints */
-extern const struct tpp_rule_group tpp_rules_megatron_memory;    /* recomputation, offload, precision */
-extern const struct tpp_rule_group tpp_rules_megatron_training;  /* length of training, data, environment */
+extern const struct tpp_rule_group tpp_rules_megatron_optimizer; /* data parallelism, optimizer */
+extern const struct tpp_rule_group tpp_rules_megatron_fsdp;      /* FSDP, checkpoint formats, muon */
+extern const struct tpp_rule_group tpp_rules_megatron_memory;    /* recomputation, offload of activations */
+extern const struct tpp_rule_group tpp_rules_megatron_precision;
+extern const struct tpp_rule_group tpp_rules_megatron_training; /* length of training, data, environment */
 extern const struct tpp_rule_group tpp_rules_deepspeed;
 extern const struct tpp_rule_group tpp_rules_swift;
 extern const struct tpp_rule_group tpp_rules_torchtitan;

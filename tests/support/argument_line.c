@@ -8,6 +8,7 @@
 
 enum target {
     SET_NUMBER, /* int64_t */
+    SET_DOUBLE,
     SET_TRUE,
     SET_FALSE,
     SET_CHOICE, /* enum: index in `words` */
@@ -146,9 +147,9 @@ static const struct mapping mappings[] = {
     {"--add-qkv-bias", IGNORE, 0, NULL},
     {"--attention-backend", IGNORE, 0, NULL},
     {"--use-flash-attn", IGNORE, 0, NULL},
-    {"--save", IGNORE, 0, NULL},
+    {"--save", SET_GIVEN, AT(has_save), NULL},
     {"--load", IGNORE, 0, NULL},
-    {"--save-interval", IGNORE, 0, NULL},
+    {"--save-interval", SET_GIVEN, AT(has_save_interval), NULL},
     {"--log-interval", IGNORE, 0, NULL},
     {"--log-throughput", IGNORE, 0, NULL},
     {"--tokenizer-type", IGNORE, 0, NULL},
@@ -157,7 +158,8 @@ static const struct mapping mappings[] = {
     {"--moe-shared-expert-gate", IGNORE, 0, NULL},
     {"--torch-fsdp2-no-reshard-after-forward", IGNORE, 0, NULL},
     {"--optimizer-offload-fraction", IGNORE, 0, NULL},
-    {"--lr", IGNORE, 0, NULL},
+    {"--lr", SET_DOUBLE, AT(lr), NULL},
+    {"--min-lr", SET_DOUBLE, AT(min_lr), NULL},
     {"--seed", IGNORE, 0, NULL},
     {"--q-lora-rank", IGNORE, 0, NULL},
     {"--kv-lora-rank", IGNORE, 0, NULL},
@@ -293,6 +295,9 @@ static void set_field(struct reader *reader, const struct mapping *mapping, char
     switch (mapping->target) {
     case SET_NUMBER:
         read_integer(values[0], field);
+        break;
+    case SET_DOUBLE:
+        *(double *)field = strtod(values[0], NULL);
         break;
     case SET_TRUE:
     case SET_GIVEN:

@@ -216,6 +216,21 @@ static void test_hostile_texts_stay_texts(void **state)
     }
 }
 
+/* What tpp_model_check asks of the rest once one field was changed. */
+static void make_consistent(struct tpp_model *model)
+{
+    if (model->position != TPP_POSITION_ROPE)
+        model->rope_theta = model->rotary_fraction = 0;
+    if (model->position == TPP_POSITION_LEARNED && model->learned_position_rows == 0)
+        model->learned_position_rows = 8192;
+    if (model->kv_lora_rank > 0) {
+        model->qk_nope_head_dim = model->v_head_dim = 128;
+        model->qk_rope_head_dim = 64;
+        model->head_dim = 192;
+        model->num_query_groups = model->num_attention_heads;
+    }
+}
+
 static void test_what_megatron_cannot_describe_is_an_error(void **state)
 {
     struct launch_case c;
@@ -224,6 +239,7 @@ static void test_what_megatron_cannot_describe_is_an_error(void **state)
     do {                                                                                                               \
         launch_case_init(&c);                                                                                          \
         c.model.field = (value);                                                                                       \
+        make_consistent(&c.model);                                                                                     \
         check_refused(&c, TPP_E_UNSUPPORTED, "model." #field);                                                         \
     } while (0)
     CHECK_MODEL(parallel_block, true);
@@ -240,6 +256,12 @@ static void test_what_megatron_cannot_describe_is_an_error(void **state)
     CHECK_MODEL(kv_lora_rank, 512);
 #undef CHECK_MODEL
     launch_case_init(&c);
+    snprintf(c.model.family, sizeof c.model.family, "qwen2_5_vl");
+    check_refused(&c, TPP_E_UNSUPPORTED, "model.family");
+    launch_case_init(&c);
+    c.model.num_attention_heads = 0; /* a model that nobody checked */
+    check_refused(&c, TPP_E_RANGE, "model.num_attention_heads");
+    launch_case_init(&c);
     c.model.qk_norm = true;
     c.model.qk_norm_elements = 32 * 128 + 8 * 128; /* OLMo 2: over all heads */
     check_refused(&c, TPP_E_UNSUPPORTED, "model.qk_norm");
@@ -253,6 +275,7 @@ static void test_what_megatron_cannot_describe_is_an_error(void **state)
     launch_case_init(&c);
     c.model.position = TPP_POSITION_LEARNED;
     c.model.learned_position_rows = 2048;
+    make_consistent(&c.model);
     check_refused(&c, TPP_E_UNSUPPORTED, "model.learned_position_rows");
 }
 
@@ -270,6 +293,7 @@ static void test_the_shape_of_gpt_and_qwen_is_said(void **state)
     c.model.num_query_groups = 32;
     c.model.qkv_bias = c.model.output_bias = c.model.mlp_bias = c.model.tied_embeddings = true;
     c.job.hidden_dropout = 0.1;
+    make_consistent(&c.model);
     start(&c, &run);
     check_value(&run, "--position-embedding-type", "learned_absolute");
     check_value(&run, "--normalization", "LayerNorm");

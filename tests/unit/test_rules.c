@@ -74,6 +74,21 @@ static void test_all_violations_are_counted_and_only_the_first_are_written(void 
     assert_null(v[1].code);
 }
 
+static void test_rates_and_checkpoints_are_complete(void **state)
+{
+    struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_MEGATRON_LM);
+    (void)state;
+    s.lr = 1e-4;
+    s.min_lr = 1e-5;
+    s.has_save = s.has_save_interval = true;
+    check_kept(&s);
+    s.min_lr = 2e-4;
+    check_broken(&s, "ML-15");
+    s.min_lr = 0;
+    s.has_save_interval = false;
+    check_broken(&s, "ML-15");
+}
+
 static void test_numbers_no_rule_can_take_are_refused_first(void **state)
 {
     struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_MEGATRON_LM);
@@ -282,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_message_says_the_rule_and_the_values),
         cmocka_unit_test(test_all_violations_are_counted_and_only_the_first_are_written),
+        cmocka_unit_test(test_rates_and_checkpoints_are_complete),
         cmocka_unit_test(test_numbers_no_rule_can_take_are_refused_first),
         cmocka_unit_test(test_layouts_are_counted),
         cmocka_unit_test(test_hostile_layouts_end),
