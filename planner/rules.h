@@ -186,8 +186,9 @@ struct tpp_rule_settings {
     int64_t zero_stage;                       /* DeepSpeed and nanotron; torchtitan: 3 */
 
     /* DeepSpeed, torchtitan, nanotron: */
-    bool pipeline_engine;  /* DeepSpeed's, in use for any pipeline_parallel */
-    int64_t data_parallel; /* as written; UNSET = what is left of the world */
+    bool pipeline_engine;       /* DeepSpeed's, in use for any pipeline_parallel */
+    bool engine_follows_stages; /* a plan: the pipeline engine when there are stages, else --no-pipeline-parallel */
+    int64_t data_parallel;      /* as written; UNSET = what is left of the world */
 
     /* Where it runs. */
     int64_t cuda_device_max_connections; /* UNSET = not set */

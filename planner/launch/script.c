@@ -131,6 +131,7 @@ void tpp_script_header(struct tpp_script *script, const struct tpp_launch_reques
     tpp_text_init(&plan);
     tpp_strategy_format(request->strategy, &plan);
     tpp_script_comment(script, "plan: %s", tpp_text_get(&plan));
+    script->out->failed |= tpp_text_failed(&plan);
     tpp_text_release(&plan);
     if (request->note != NULL)
         tpp_script_comment(script, "%s", request->note);

@@ -123,6 +123,7 @@ void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_j
     settings->mcore_models = true;
     settings->overlap_p2p = stack->overlap_p2p;
     settings->pipeline_engine = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+    settings->engine_follows_stages = stack->engine == TPP_ENGINE_DEEPSPEED;
     settings->compute_capability = compute_capability;
     settings->has_train_iters = true;
     settings->num_data_sources = 1;
@@ -232,6 +233,8 @@ void tpp_rule_settings_for_strategy(const struct tpp_strategy *strategy, enum tp
 {
     settings->tensor_parallel = strategy->tensor_parallel;
     settings->pipeline_parallel = strategy->pipeline_parallel;
+    if (settings->engine_follows_stages)
+        settings->pipeline_engine = strategy->pipeline_parallel > 1;
     settings->expert_parallel = strategy->expert_parallel;
     if (settings->num_experts != TPP_RULE_UNSET && strategy->expert_tensor_parallel > 0)
         settings->expert_tensor_parallel = strategy->expert_tensor_parallel;

@@ -1,5 +1,6 @@
 /* test_launch.c - the launch script of Megatron-LM: what it says, what it refuses, and that nothing in it is executed.
  */
+#include "tests/support/failing_alloc.h"
 #include "tests/support/launch_case.h"
 #include "tests/support/script_run.h"
 
@@ -488,6 +489,30 @@ static void test_a_framework_without_scripts_names_those_that_have(void **state)
     tpp_text_release(&script);
 }
 
+static void test_any_failed_allocation_is_an_error(void **state)
+{
+    struct launch_case c;
+    uint64_t n = 0;
+    (void)state;
+    launch_case_init(&c);
+    make_experts(&c);
+    for (;; n++) {
+        struct tpp_text script;
+        struct tpp_error err = {0};
+        tpp_text_init(&script);
+        tpp_failing_alloc_arm(n);
+        enum tpp_code code = tpp_launch_emit(&c.request, &script, &err);
+        bool failed = tpp_failing_alloc_disarm();
+        assert_true(!failed || code == TPP_E_MEMORY || tpp_text_failed(&script));
+        tpp_text_release(&script);
+        if (!failed) {
+            assert_int_equal(code, TPP_OK);
+            break;
+        }
+    }
+    assert_true(n > 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_sharded_parameters_are_torch_fsdp2),
         cmocka_unit_test(test_what_megatron_refuses_is_not_written),
         cmocka_unit_test(test_a_framework_without_scripts_names_those_that_have),
+        cmocka_unit_test(test_any_failed_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

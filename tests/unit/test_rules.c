@@ -193,6 +193,30 @@ static void test_a_plan_is_judged_as_it_will_be_written(void **state)
     assert_true(tpp_rules_accept(&s, TPP_RELEASE_0_16));
 }
 
+static void test_deepspeed_plans_take_the_engine_that_their_stages_need(void **state)
+{
+    struct tpp_model model = plain_model();
+    struct tpp_job job = tpp_job_defaults();
+    struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_DEEPSPEED, .engine = TPP_ENGINE_DEEPSPEED};
+    struct tpp_strategy strategy = tpp_strategy_defaults();
+    struct tpp_rule_settings s;
+    (void)state;
+    job.num_gpus = 64;
+    job.sequence_length = 4096;
+    job.global_batch_size = 64;
+    strategy.pipeline_parallel = 4;
+    strategy.zero_stage = 1;
+    tpp_rule_settings_for_job(&model, &job, &stack, 8.0, &s);
+    tpp_rule_settings_for_strategy(&strategy, TPP_RELEASE_NEWEST, &s);
+    check_kept(&s);
+    strategy.zero_stage = 3;
+    tpp_rule_settings_for_strategy(&strategy, TPP_RELEASE_NEWEST, &s);
+    check_broken(&s, "MD-5");
+    strategy.pipeline_parallel = 1; /* nothing of the plan before is left */
+    tpp_rule_settings_for_strategy(&strategy, TPP_RELEASE_NEWEST, &s);
+    check_kept(&s);
+}
+
 static void test_deepspeed_refuses_what_its_engines_cannot(void **state)
 {
     struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
@@ -302,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_layouts_are_counted),
         cmocka_unit_test(test_hostile_layouts_end),
         cmocka_unit_test(test_a_plan_is_judged_as_it_will_be_written),
+        cmocka_unit_test(test_deepspeed_plans_take_the_engine_that_their_stages_need),
         cmocka_unit_test(test_deepspeed_refuses_what_its_engines_cannot),
         cmocka_unit_test(test_swift_checks_its_own_and_the_core_rules),
         cmocka_unit_test(test_torchtitan_wants_exact_products),
