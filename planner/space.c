@@ -1,0 +1,618 @@
+#include "planner/space.h"
+
+#include "planner/split.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define DEFAULT_MAX_MICRO_BATCH_SIZE 16
+#define DEFAULT_MAX_VIRTUAL_PIPELINE_STAGES 8
+
+struct sizes {
+    uint32_t tensor, pipeline, context;
+};
+
+struct tpp_space {
+    const struct tpp_model *model;
+    const struct tpp_job *job;
+    const struct tpp_stack *stack;
+    struct tpp_space_limits limits;
+    uint32_t gpus_per_node;
+    struct sizes *cells;
+    size_t num_cells;
+};
+
+struct tpp_space_limits tpp_space_limits_defaults(void)
+{
+    return (struct tpp_space_limits){
+        .tensor_parallel = TPP_PIN_ANY,
+        .pipeline_parallel = TPP_PIN_ANY,
+        .virtual_pipeline_stages = TPP_PIN_ANY,
+        .context_parallel = TPP_PIN_ANY,
+        .expert_parallel = TPP_PIN_ANY,
+        .data_parallel = TPP_PIN_ANY,
+        .micro_batch_size = TPP_PIN_ANY,
+        .zero_stage = TPP_PIN_ANY,
+        .sequence_parallel = TPP_PIN_ANY,
+        .recompute = TPP_PIN_ANY,
+        .context_kind = TPP_PIN_ANY,
+        .offload = TPP_PIN_ANY,
+        .reduce_bucket_size = TPP_PIN_ANY,
+        .allgather_bucket_size = TPP_PIN_ANY,
+        .keep = 10,
+    };
+}
+
+static bool is_free(int64_t pin)
+{
+    return pin == TPP_PIN_ANY;
+}
+
+/* Whether a pin, if any, names this value. */
+static bool allows(int64_t pin, uint64_t value)
+{
+    return is_free(pin) || (uint64_t)pin == value;
+}
+
+static uint32_t limit_or(uint32_t limit, uint32_t fallback)
+{
+    return limit > 0 ? limit : fallback;
+}
+
+static enum tpp_code check_pin(const char *where, int64_t pin, int64_t min, int64_t max, struct tpp_error *err)
+{
+    if (!is_free(pin) && (pin < min || pin > max)) {
+        return tpp_fail(err, TPP_E_RANGE, where, NULL, "a pinned value of %lld is outside %lld to %lld", (long long)pin,
+                        (long long)min, (long long)max);
+    }
+    return TPP_OK;
+}
+
+static enum tpp_code check_pins(const struct tpp_space_limits *limits, struct tpp_error *err)
+{
+    const int64_t gpus = INT64_C(1) << 20;
+    const struct {
+        const char *where;
+        int64_t pin, min, max;
+    } pins[] = {
+        {"limits.tensor_parallel", limits->tensor_parallel, 1, gpus},
+        {"limits.pipeline_parallel", limits->pipeline_parallel, 1, TPP_MAX_PIPELINE_PARALLEL},
+        {"limits.virtual_pipeline_stages", limits->virtual_pipeline_stages, 1, TPP_MAX_CHUNKS},
+        {"limits.context_parallel", limits->context_parallel, 1, gpus},
+        {"limits.expert_parallel", limits->expert_parallel, 1, gpus},
+        {"limits.data_parallel", limits->data_parallel, 1, gpus},
+        {"limits.micro_batch_size", limits->micro_batch_size, 1, UINT32_MAX},
+        {"limits.zero_stage", limits->zero_stage, 0, 3},
+        {"limits.sequence_parallel", limits->sequence_parallel, 0, 1},
+        {"limits.recompute", limits->recompute, 0, TPP_RECOMPUTE_FULL},
+        {"limits.context_kind", limits->context_kind, 0, TPP_CONTEXT_HYBRID},
+        {"limits.offload", limits->offload, 0, TPP_OFFLOAD_OPTIMIZER},
+        {"limits.reduce_bucket_size", limits->reduce_bucket_size, 0, INT64_C(1) << 50},
+        {"limits.allgather_bucket_size", limits->allgather_bucket_size, 0, INT64_C(1) << 50},
+    };
+    for (size_t i = 0; i < sizeof pins / sizeof pins[0]; i++) {
+        enum tpp_code code = check_pin(pins[i].where, pins[i].pin, pins[i].min, pins[i].max, err);
+        if (code != TPP_OK) {
+            return code;
+        }
+    }
+    return TPP_OK;
+}
+
+enum tpp_code tpp_space_limits_check(const struct tpp_space_limits *limits, struct tpp_error *err)
+{
+    if (limits->keep < 1 || limits->keep > 1000) {
+        return tpp_fail(err, TPP_E_RANGE, "limits.keep", "keep 1 to 1000 plans", "%u plans cannot be kept",
+                        limits->keep);
+    }
+    if (!(limits->memory_headroom_fraction >= 0 && limits->memory_headroom_fraction <= 0.9)) {
+        return tpp_fail(err, TPP_E_RANGE, "limits.memory_headroom_fraction", "leave 0 to 0.9 of the memory free",
+                        "a head-room of %g is out of range", limits->memory_headroom_fraction);
+    }
+    if (limits->num_threads > 256) {
+        return tpp_fail(err, TPP_E_RANGE, "limits.num_threads", "use 1 to 256 threads, or 0 for all processors",
+                        "%u threads are too many", limits->num_threads);
+    }
+    return check_pins(limits, err);
+}
+
+/* ---- cells ---- */
+
+/* Trainers that only replicate or shard whole models; a pin is believed all the same, for releases that can more. */
+static bool splits_models(const struct tpp_space *space)
+{
+    return space->stack->framework != TPP_FRAMEWORK_HF_TRAINER && space->stack->framework != TPP_FRAMEWORK_LLM_FOUNDRY;
+}
+
+static uint32_t max_tensor_parallel(const struct tpp_space *space)
+{
+    if (is_free(space->limits.tensor_parallel) && !splits_models(space)) {
+        return 1;
+    }
+    return is_free(space->limits.tensor_parallel) ? limit_or(space->limits.max_tensor_parallel, space->gpus_per_node)
+                                                  : (uint32_t)space->limits.tensor_parallel;
+}
+
+/* DeepSpeed's plain engine has no stages: its pipeline is an engine of its own. */
+static uint32_t max_pipeline_parallel(const struct tpp_space *space)
+{
+    if (is_free(space->limits.pipeline_parallel) &&
+        (!splits_models(space) || space->stack->engine == TPP_ENGINE_DEEPSPEED)) {
+        return 1;
+    }
+    const uint32_t max = is_free(space->limits.pipeline_parallel)
+                             ? limit_or(space->limits.max_pipeline_parallel, space->model->num_layers)
+                             : (uint32_t)space->limits.pipeline_parallel;
+    return max < TPP_MAX_PIPELINE_PARALLEL ? max : TPP_MAX_PIPELINE_PARALLEL;
+}
+
+static uint32_t max_context_parallel(const struct tpp_space *space)
+{
+    if (is_free(space->limits.context_parallel) && !splits_models(space)) {
+        return 1;
+    }
+    return is_free(space->limits.context_parallel) ? limit_or(space->limits.max_context_parallel, UINT32_MAX)
+                                                   : (uint32_t)space->limits.context_parallel;
+}
+
+static bool splits_model(const struct tpp_model *model, uint32_t t)
+{
+    return model->num_attention_heads % t == 0 && model->ffn_hidden_size % t == 0 &&
+           model->shared_expert_hidden_size % t == 0;
+}
+
+/* Calls itself twice: counts with cells == NULL, then fills. `ranks` is what is left for context and data parallelism.
+ */
+static void add_contexts(struct tpp_space *space, struct sizes sizes, uint32_t ranks)
+{
+    const uint32_t max = max_context_parallel(space);
+    for (uint32_t c = 1; c <= ranks && c <= max; c++) {
+        if (ranks % c != 0 || space->job->sequence_length % c != 0 || !allows(space->limits.context_parallel, c) ||
+            !allows(space->limits.data_parallel, ranks / c) || space->job->global_batch_size % (ranks / c) != 0) {
+            continue;
+        }
+        if (space->cells != NULL) {
+            sizes.context = c;
+            space->cells[space->num_cells] = sizes;
+        }
+        space->num_cells++;
+    }
+}
+
+static void add_cells(struct tpp_space *space)
+{
+    const uint32_t num_gpus = space->job->num_gpus, max_t = max_tensor_parallel(space),
+                   max_p = max_pipeline_parallel(space);
+    space->num_cells = 0;
+    for (uint32_t t = 1; t <= max_t && t <= num_gpus; t++) {
+        if (num_gpus % t != 0 || !allows(space->limits.tensor_parallel, t) || !splits_model(space->model, t)) {
+            continue;
+        }
+        const uint32_t ranks = num_gpus / t;
+        for (uint32_t p = 1; p <= max_p && p <= ranks; p++) {
+            if (ranks % p == 0 && allows(space->limits.pipeline_parallel, p)) {
+                add_contexts(space, (struct sizes){.tensor = t, .pipeline = p}, ranks / p);
+            }
+        }
+    }
+}
+
+enum tpp_code tpp_space_new(const struct tpp_model *model, uint32_t gpus_per_node, const struct tpp_job *job,
+                            const struct tpp_stack *stack, const struct tpp_space_limits *limits,
+                            struct tpp_space **out, struct tpp_error *err)
+{
+    *out = NULL;
+    enum tpp_code code = tpp_space_limits_check(limits, err);
+    if (code != TPP_OK) {
+        return code;
+    }
+    struct tpp_space *space = calloc(1, sizeof *space);
+    if (space == NULL) {
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the search space");
+    }
+    space->model = model;
+    space->job = job;
+    space->stack = stack;
+    space->limits = *limits;
+    space->gpus_per_node = gpus_per_node;
+    add_cells(space);
+    space->cells = calloc(space->num_cells + 1, sizeof *space->cells);
+    if (space->cells == NULL) {
+        free(space);
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the search space");
+    }
+    add_cells(space);
+    *out = space;
+    return TPP_OK;
+}
+
+void tpp_space_free(struct tpp_space *space)
+{
+    if (space != NULL) {
+        free(space->cells);
+        free(space);
+    }
+}
+
+size_t tpp_space_num_cells(const struct tpp_space *space)
+{
+    return space->num_cells;
+}
+
+/* ---- values inside a cell ---- */
+
+/* DeepSpeed's own pipeline, which also runs its plain engine's jobs as soon as there is more than one stage. */
+static bool has_deepspeed_pipeline(const struct tpp_space *space, uint32_t p)
+{
+    return space->stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE ||
+           (space->stack->engine == TPP_ENGINE_DEEPSPEED && p > 1);
+}
+
+/* Largest all-to-all inside a node beside the tensor-parallel ranks: the one hybrid worth trying. 0: there is none. */
+static uint32_t hybrid_ulysses(const struct tpp_space *space, const struct tpp_space_cell *cell)
+{
+    for (uint32_t u = cell->context_parallel / 2; u > 1; u--) {
+        if (cell->context_parallel % u == 0 && (uint64_t)u * cell->tensor_parallel <= space->gpus_per_node &&
+            space->model->num_attention_heads % (u * cell->tensor_parallel) == 0) {
+            return u;
+        }
+    }
+    return 0;
+}
+
+static void add_context_kinds(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    if (cell->context_parallel == 1) {
+        cell->contexts[cell->num_contexts++] = (struct tpp_space_context){.kind = TPP_CONTEXT_RING};
+        return;
+    }
+    for (int kind = TPP_CONTEXT_RING; kind <= TPP_CONTEXT_HYBRID; kind++) {
+        const uint32_t u = kind == TPP_CONTEXT_HYBRID ? hybrid_ulysses(space, cell) : 0;
+        if (!allows(space->limits.context_kind, (uint64_t)kind) || (kind == TPP_CONTEXT_HYBRID && u == 0)) {
+            continue;
+        }
+        cell->contexts[cell->num_contexts++] =
+            (struct tpp_space_context){.kind = (enum tpp_context_kind)kind, .ulysses_parallel = u};
+    }
+}
+
+static void add_experts(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    const uint32_t num_experts = space->model->num_experts > 0 ? space->model->num_experts : 1;
+    const uint32_t t = cell->tensor_parallel;
+    const uint32_t stage_ranks = space->job->num_gpus / cell->pipeline_parallel;
+    for (uint32_t e = 1; e <= num_experts && e <= stage_ranks; e++) {
+        if (num_experts % e != 0 || stage_ranks % e != 0 || !allows(space->limits.expert_parallel, e)) {
+            continue;
+        }
+        if (cell->num_experts + 2 <= TPP_SPACE_MAX_VALUES) {
+            cell->experts[cell->num_experts++] = (struct tpp_space_experts){e, 1};
+            if (space->model->num_experts > 0 && t > 1 && stage_ranks % ((uint64_t)e * t) == 0 &&
+                space->model->moe_ffn_hidden_size % t == 0) {
+                cell->experts[cell->num_experts++] = (struct tpp_space_experts){e, t};
+            }
+        }
+    }
+}
+
+/* Sequence parallelism saves memory and costs nothing where it is possible; switching it off is tried on request. */
+static void add_sequence_parallel(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    const bool is_possible =
+        cell->tensor_parallel > 1 && space->job->sequence_length / cell->context_parallel % cell->tensor_parallel == 0;
+    if (is_possible && allows(space->limits.sequence_parallel, 1)) {
+        cell->sequence_parallel[cell->num_sequence_parallel++] = true;
+    }
+    const bool is_asked = space->limits.full_space || space->limits.sequence_parallel == 0;
+    if ((!is_possible || is_asked) && allows(space->limits.sequence_parallel, 0)) {
+        cell->sequence_parallel[cell->num_sequence_parallel++] = false;
+    }
+}
+
+static void add_splits(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    const uint32_t p = cell->pipeline_parallel, num_layers = space->model->num_layers;
+    const bool is_balanced = has_deepspeed_pipeline(space, p);
+    uint32_t max_v = is_free(space->limits.virtual_pipeline_stages)
+                         ? limit_or(space->limits.max_virtual_pipeline_stages, DEFAULT_MAX_VIRTUAL_PIPELINE_STAGES)
+                         : (uint32_t)space->limits.virtual_pipeline_stages;
+    max_v = p == 1 || is_balanced ? 1 : max_v;
+    for (uint32_t v = 1; v <= max_v && (uint64_t)p * v <= TPP_MAX_CHUNKS && (uint64_t)p * v <= num_layers + 2; v++) {
+        if (allows(space->limits.virtual_pipeline_stages, v)) {
+            cell->num_splits += tpp_split_list(num_layers, p, v, is_balanced, cell->splits + cell->num_splits,
+                                               TPP_SPACE_MAX_VALUES - cell->num_splits);
+        }
+    }
+}
+
+static void add_micro_batch_sizes(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    const uint64_t sequences = space->job->global_batch_size / cell->data_parallel;
+    const int64_t pin = space->limits.micro_batch_size;
+    if (!is_free(pin)) {
+        if (sequences % (uint64_t)pin == 0) {
+            cell->micro_batch_sizes[cell->num_micro_batch_sizes++] = (uint32_t)pin;
+        }
+        return;
+    }
+    const uint32_t max = limit_or(space->limits.max_micro_batch_size, DEFAULT_MAX_MICRO_BATCH_SIZE);
+    for (uint64_t b = 1; b <= max && b <= sequences && cell->num_micro_batch_sizes < TPP_SPACE_MAX_VALUES; b++) {
+        if (sequences % b == 0) {
+            cell->micro_batch_sizes[cell->num_micro_batch_sizes++] = (uint32_t)b;
+        }
+    }
+}
+
+static void add_sharding(const struct tpp_space *space, struct tpp_space_cell *cell, struct tpp_space_sharding sharding)
+{
+    if (allows(space->limits.zero_stage, sharding.zero_stage)) {
+        cell->shardings[cell->num_shardings++] = sharding;
+    }
+}
+
+static void add_fsdp(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    const uint64_t replicas = (uint64_t)cell->data_parallel * cell->context_parallel;
+    const uint32_t node = space->gpus_per_node;
+    add_sharding(space, cell, (struct tpp_space_sharding){3, 0, true});
+    add_sharding(space, cell, (struct tpp_space_sharding){3, 0, false});
+    if (space->limits.full_space && replicas > node && replicas % node == 0) {
+        add_sharding(space, cell, (struct tpp_space_sharding){3, node, true});
+        add_sharding(space, cell, (struct tpp_space_sharding){3, node, false});
+    }
+}
+
+static uint32_t max_zero_stage(const struct tpp_space *space, uint32_t p)
+{
+    switch (space->stack->engine) {
+    case TPP_ENGINE_DEEPSPEED:
+        return p > 1 ? 1 : 3;
+    case TPP_ENGINE_DDP:
+        return 0;
+    default: /* Megatron's distributed optimizer, DeepSpeed's pipeline engine */
+        return 1;
+    }
+}
+
+/* With one replica there is nothing to shard: every stage would be the same plan as stage 0, which is left out only
+ * when another one is asked for. */
+static void add_shardings(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    if (tpp_engine_is_fsdp(space->stack->engine)) {
+        add_fsdp(space, cell);
+        return;
+    }
+    const bool is_single = (uint64_t)cell->data_parallel * cell->context_parallel == 1;
+    const uint32_t max = max_zero_stage(space, cell->pipeline_parallel);
+    for (uint32_t stage = 0; stage <= max; stage++) {
+        if (!is_single || stage == 0 || !is_free(space->limits.zero_stage) ||
+            space->limits.offload == TPP_OFFLOAD_OPTIMIZER) {
+            add_sharding(space, cell, (struct tpp_space_sharding){stage, 0, true});
+        }
+    }
+}
+
+/* With flash attention nothing of the core is kept, so recomputing it is the same plan as recomputing nothing;
+ * torchtitan's selective operators are another list (cost-model 4.2 E). */
+static bool saves_by_selective(const struct tpp_space *space)
+{
+    return (int)space->stack->attention >= TPP_FLASH_KERNEL_COUNT ||
+           space->stack->framework == TPP_FRAMEWORK_TORCHTITAN;
+}
+
+static void add_recomputes(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    static const struct tpp_space_recompute all[] = {
+        {TPP_RECOMPUTE_NONE, 0}, {TPP_RECOMPUTE_SELECTIVE, 0}, {TPP_RECOMPUTE_FULL, 1},
+        {TPP_RECOMPUTE_FULL, 2}, {TPP_RECOMPUTE_FULL, 3},      {TPP_RECOMPUTE_FULL, 0},
+    };
+    const bool has_selective = saves_by_selective(space);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].kind == TPP_RECOMPUTE_SELECTIVE && !has_selective && is_free(space->limits.recompute)) {
+            continue;
+        }
+        if (allows(space->limits.recompute, all[i].kind)) {
+            cell->recomputes[cell->num_recomputes++] = all[i];
+        }
+    }
+}
+
+static void add_switches(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    cell->tp_overlaps[cell->num_tp_overlaps++] = false;
+    if (space->limits.full_space && cell->tensor_parallel > 1) {
+        cell->tp_overlaps[cell->num_tp_overlaps++] = true;
+    }
+    if (allows(space->limits.offload, TPP_OFFLOAD_NONE)) {
+        cell->offloads[cell->num_offloads++] = TPP_OFFLOAD_NONE;
+    }
+    const bool is_asked = space->limits.full_space || space->limits.offload == TPP_OFFLOAD_OPTIMIZER;
+    if (is_asked && allows(space->limits.offload, TPP_OFFLOAD_OPTIMIZER) && space->stack->engine != TPP_ENGINE_DDP) {
+        cell->offloads[cell->num_offloads++] = TPP_OFFLOAD_OPTIMIZER;
+    }
+}
+
+static uint64_t count_groups(const struct tpp_space_cell *cell)
+{
+    return (uint64_t)cell->num_contexts * cell->num_experts * cell->num_sequence_parallel * cell->num_splits *
+           cell->num_micro_batch_sizes * cell->num_shardings * cell->num_recomputes * cell->num_tp_overlaps *
+           cell->num_offloads;
+}
+
+void tpp_space_cell(const struct tpp_space *space, size_t index, struct tpp_space_cell *cell)
+{
+    assert(index < space->num_cells);
+    const struct sizes sizes = space->cells[index];
+    const uint64_t ranks = (uint64_t)sizes.tensor * sizes.pipeline * sizes.context;
+    cell->tensor_parallel = sizes.tensor;
+    cell->pipeline_parallel = sizes.pipeline;
+    cell->context_parallel = sizes.context;
+    cell->data_parallel = (uint32_t)(space->job->num_gpus / ranks);
+    cell->num_contexts = cell->num_experts = cell->num_sequence_parallel = cell->num_splits = 0;
+    cell->num_micro_batch_sizes = cell->num_shardings = cell->num_recomputes = 0;
+    cell->num_tp_overlaps = cell->num_offloads = 0;
+    add_context_kinds(space, cell);
+    add_experts(space, cell);
+    add_sequence_parallel(space, cell);
+    add_splits(space, cell);
+    add_micro_batch_sizes(space, cell);
+    add_shardings(space, cell);
+    add_recomputes(space, cell);
+    add_switches(space, cell);
+    cell->num_groups = count_groups(cell);
+}
+
+/* ---- groups ---- */
+
+/* The last digit of a mixed-radix number: recomputation and switches change fastest, so that groups of one layer
+ * program come together. */
+static uint32_t take_digit(uint64_t *number, uint32_t radix)
+{
+    const uint32_t digit = (uint32_t)(*number % radix);
+    *number /= radix;
+    return digit;
+}
+
+/* False when the depth is no number of layers of its own: 0, or that of the depth before. */
+static bool set_recompute(struct tpp_strategy *strategy, struct tpp_space_recompute recompute, uint32_t stage_layers)
+{
+    strategy->recompute = recompute.kind;
+    if (recompute.kind != TPP_RECOMPUTE_FULL || recompute.quarters == 0) {
+        return true;
+    }
+    const uint32_t depth = stage_layers * recompute.quarters / 4;
+    strategy->recompute_method = TPP_RECOMPUTE_BLOCK;
+    strategy->recompute_num_layers = depth;
+    return depth > stage_layers * (recompute.quarters - 1) / 4;
+}
+
+static void set_split(struct tpp_strategy *strategy, const struct tpp_space_split *split)
+{
+    strategy->virtual_pipeline_stages = split->virtual_pipeline_stages;
+    strategy->first_stage_layers = split->first_stage_layers;
+    strategy->last_stage_layers = split->last_stage_layers;
+    strategy->account_for_embedding = split->account_for_embedding;
+    strategy->account_for_loss = split->account_for_loss;
+    strategy->balanced_split = split->balanced_split;
+    strategy->schedule = split->virtual_pipeline_stages > 1 ? TPP_SCHEDULE_INTERLEAVED : TPP_SCHEDULE_1F1B;
+}
+
+bool tpp_space_group(const struct tpp_space *space, const struct tpp_space_cell *cell, uint64_t group,
+                     struct tpp_strategy *strategy)
+{
+    assert(group < cell->num_groups);
+    *strategy = tpp_strategy_defaults();
+    strategy->tensor_parallel = cell->tensor_parallel;
+    strategy->pipeline_parallel = cell->pipeline_parallel;
+    strategy->context_parallel = cell->context_parallel;
+    strategy->data_parallel = cell->data_parallel;
+    strategy->offload = cell->offloads[take_digit(&group, cell->num_offloads)];
+    strategy->tp_comm_overlap = cell->tp_overlaps[take_digit(&group, cell->num_tp_overlaps)];
+    const struct tpp_space_recompute recompute = cell->recomputes[take_digit(&group, cell->num_recomputes)];
+    const struct tpp_space_sharding sharding = cell->shardings[take_digit(&group, cell->num_shardings)];
+    const struct tpp_space_split *split = &cell->splits[take_digit(&group, cell->num_splits)];
+    strategy->micro_batch_size = cell->micro_batch_sizes[take_digit(&group, cell->num_micro_batch_sizes)];
+    strategy->sequence_parallel = cell->sequence_parallel[take_digit(&group, cell->num_sequence_parallel)];
+    const struct tpp_space_experts experts = cell->experts[take_digit(&group, cell->num_experts)];
+    const struct tpp_space_context context = cell->contexts[take_digit(&group, cell->num_contexts)];
+    strategy->zero_stage = sharding.zero_stage;
+    strategy->shard_group = sharding.shard_group;
+    strategy->reshard_after_forward = sharding.reshard_after_forward;
+    strategy->expert_parallel = experts.expert_parallel;
+    strategy->expert_tensor_parallel = experts.expert_tensor_parallel;
+    strategy->context_kind = context.kind;
+    strategy->ulysses_parallel = context.ulysses_parallel;
+    strategy->num_micro_batches =
+        space->job->global_batch_size / ((uint64_t)cell->data_parallel * strategy->micro_batch_size);
+    set_split(strategy, split);
+    const bool is_new = set_recompute(strategy, recompute, split->max_stage_layers);
+    tpp_space_set_variant(space, 0, strategy);
+    return is_new;
+}
+
+/* ---- variants ---- */
+
+/* Bucket sizes in elements beside the framework's default (0): a decade around the defaults of Megatron (4e7) and of
+ * DeepSpeed (5e8; its advice for tight memory is 2e8). */
+static const uint64_t megatron_buckets[] = {0, 10000000, 20000000, 100000000, 200000000, 400000000};
+static const uint64_t deepspeed_buckets[] = {0, 20000000, 50000000, 100000000, 200000000, 1000000000};
+enum { NUM_BUCKETS = 6 };
+
+struct variants {
+    const uint64_t *reduce, *allgather; /* of NUM_BUCKETS values */
+    uint32_t num_reduce, num_allgather;
+    uint32_t num_overlaps;
+    bool can_overlap_reduce, can_overlap_gather;
+};
+
+/* What a group's variants differ in. Only what the engine really looks at: Megatron has one bucket size, in use while
+ * reductions overlap; DeepSpeed's gather buckets belong to stages 1 and 2, and its pipeline engine overlaps nothing. */
+static struct variants list_variants(const struct tpp_space *space, const struct tpp_strategy *group)
+{
+    struct variants variants = {
+        .reduce = megatron_buckets,
+        .allgather = deepspeed_buckets,
+        .num_reduce = 1,
+        .num_allgather = 1,
+        .num_overlaps = 1,
+        .can_overlap_reduce = true,
+        .can_overlap_gather = group->zero_stage > 0,
+    };
+    const bool is_single = (uint64_t)group->data_parallel * group->context_parallel == 1;
+    const enum tpp_engine engine = space->stack->engine;
+    if (has_deepspeed_pipeline(space, group->pipeline_parallel)) {
+        variants.can_overlap_reduce = variants.can_overlap_gather = false;
+    }
+    if (!space->limits.full_space || is_single) {
+        return variants;
+    }
+    if (engine == TPP_ENGINE_MEGATRON) {
+        variants.num_reduce = NUM_BUCKETS;
+        variants.num_overlaps = variants.can_overlap_gather ? 3 : 2;
+    } else if (engine == TPP_ENGINE_DEEPSPEED && group->pipeline_parallel == 1 && group->zero_stage > 0) {
+        variants.reduce = deepspeed_buckets;
+        variants.num_reduce = NUM_BUCKETS;
+        variants.num_allgather = group->zero_stage < 3 ? NUM_BUCKETS : 1;
+        variants.num_overlaps = 2;
+    } else if (engine == TPP_ENGINE_DDP) {
+        variants.num_overlaps = 2;
+    }
+    variants.num_reduce = is_free(space->limits.reduce_bucket_size) ? variants.num_reduce : 1;
+    variants.num_allgather = is_free(space->limits.allgather_bucket_size) ? variants.num_allgather : 1;
+    return variants;
+}
+
+/* Without overlap Megatron has one bucket, whatever its size: that switch setting has no bucket axis. */
+static uint32_t num_without_overlap(const struct tpp_space *space, const struct variants *variants)
+{
+    return space->stack->engine == TPP_ENGINE_MEGATRON ? 1 : variants->num_reduce * variants->num_allgather;
+}
+
+uint32_t tpp_space_num_variants(const struct tpp_space *space, const struct tpp_strategy *group)
+{
+    const struct variants variants = list_variants(space, group);
+    const uint32_t sizes = variants.num_reduce * variants.num_allgather;
+    return (variants.num_overlaps - 1) * sizes +
+           (variants.num_overlaps == 1 ? sizes : num_without_overlap(space, &variants));
+}
+
+static uint64_t pin_or(int64_t pin, uint64_t value)
+{
+    return is_free(pin) ? value : (uint64_t)pin;
+}
+
+/* Settings in order: everything overlaps; with three, reductions alone; nothing. */
+void tpp_space_set_variant(const struct tpp_space *space, uint32_t variant, struct tpp_strategy *strategy)
+{
+    const struct variants variants = list_variants(space, strategy);
+    const uint32_t sizes = variants.num_reduce * variants.num_allgather;
+    const uint32_t setting = variant / sizes, size = variant % sizes;
+    const bool is_last = setting > 0 && setting == variants.num_overlaps - 1;
+    assert(setting < variants.num_overlaps);
+    strategy->overlap_grad_reduce = variants.can_overlap_reduce && !is_last;
+    strategy->overlap_param_gather = variants.can_overlap_gather && setting == 0;
+    strategy->reduce_bucket_size =
+        pin_or(space->limits.reduce_bucket_size, variants.reduce[size / variants.num_allgather]);
+    strategy->allgather_bucket_size =
+        pin_or(space->limits.allgather_bucket_size, variants.allgather[size % variants.num_allgather]);
+}

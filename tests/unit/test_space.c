@@ -1,0 +1,170 @@
+/* Checks planner/space.h: which values each size takes, and the ranges of limits and pins. */
+#include "planner/space.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static const struct tpp_model model = {.num_layers = 40,
+                                       .hidden_size = 5120,
+                                       .num_attention_heads = 40,
+                                       .num_query_groups = 40,
+                                       .head_dim = 128,
+                                       .ffn_hidden_size = 15360,
+                                       .vocab_size = 32000,
+                                       .gated_mlp = true};
+
+struct sizes { /* bit n: some cell has a size of n */
+    uint64_t tensor, pipeline, context, data;
+    size_t num_cells;
+};
+
+static struct tpp_job make_job(uint32_t num_gpus, uint64_t global_batch_size)
+{
+    struct tpp_job job = tpp_job_defaults();
+    job.num_gpus = num_gpus;
+    job.global_batch_size = global_batch_size;
+    job.sequence_length = 8192;
+    return job;
+}
+
+static uint64_t bit(uint32_t size)
+{
+    return size < 64 ? UINT64_C(1) << size : 0;
+}
+
+static struct sizes list_sizes(const struct tpp_job *job, const struct tpp_space_limits *limits)
+{
+    const struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
+    static struct tpp_space_cell cell;
+    struct tpp_space *space;
+    struct sizes sizes = {0};
+    assert_int_equal(tpp_space_new(&model, 8, job, &stack, limits, &space, NULL), TPP_OK);
+    sizes.num_cells = tpp_space_num_cells(space);
+    for (size_t i = 0; i < sizes.num_cells; i++) {
+        tpp_space_cell(space, i, &cell);
+        sizes.tensor |= bit(cell.tensor_parallel);
+        sizes.pipeline |= bit(cell.pipeline_parallel);
+        sizes.context |= bit(cell.context_parallel);
+        sizes.data |= bit(cell.data_parallel);
+    }
+    tpp_space_free(space);
+    return sizes;
+}
+
+static void sizes_are_divisors(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(48, 96);
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    const struct sizes sizes = list_sizes(&job, &limits);
+    assert_int_equal(sizes.tensor, bit(1) | bit(2) | bit(4) | bit(8)); /* of 48 GPUs, 40 heads, a node of 8 */
+    assert_int_equal(sizes.pipeline, bit(1) | bit(2) | bit(3) | bit(4) | bit(6) | bit(8) | bit(12) | bit(16) | bit(24));
+    assert_int_equal(sizes.context, bit(1) | bit(2) | bit(4) | bit(8) | bit(16)); /* of 8192 tokens */
+}
+
+static void tensor_parallel_leaves_a_node_only_when_asked(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(80, 80);
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    assert_int_equal(list_sizes(&job, &limits).tensor & bit(20), 0);
+    limits.max_tensor_parallel = 20;
+    assert_true(list_sizes(&job, &limits).tensor & bit(20));
+    limits.max_tensor_parallel = 0;
+    limits.tensor_parallel = 40;
+    assert_int_equal(list_sizes(&job, &limits).tensor, bit(40));
+}
+
+static void a_prime_world_is_all_data_parallel(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(61, 122); /* 61 stages would be more than 40 layers */
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    const struct sizes sizes = list_sizes(&job, &limits);
+    assert_int_equal(sizes.num_cells, 1);
+    assert_int_equal(sizes.data, bit(61));
+}
+
+static void a_batch_that_does_not_divide_leaves_nothing(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(61, 60);
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    assert_int_equal(list_sizes(&job, &limits).num_cells, 0);
+}
+
+static void limits_bound_the_sizes(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(64, 64);
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    limits.max_pipeline_parallel = 4;
+    limits.max_context_parallel = 2;
+    limits.data_parallel = 16;
+    const struct sizes sizes = list_sizes(&job, &limits);
+    assert_int_equal(sizes.pipeline, bit(1) | bit(2) | bit(4));
+    assert_int_equal(sizes.context, bit(1) | bit(2));
+    assert_int_equal(sizes.data, bit(16));
+}
+
+static void the_largest_world_is_listed_quickly(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(1048576, 1048576);
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    const struct sizes sizes = list_sizes(&job, &limits);
+    /* t in {1,..,8}, p in {1,..,32}, c in {1,..,8192}: 4 * 6 * 14, but t 8, p 32 leaves 4096 ranks for c */
+    assert_int_equal(sizes.num_cells, 335);
+}
+
+static void expect_refused(struct tpp_space_limits limits, const char *where)
+{
+    struct tpp_error err;
+    assert_int_equal(tpp_space_limits_check(&limits, &err), TPP_E_RANGE);
+    assert_string_equal(err.where, where);
+}
+
+static void limits_out_of_range_are_named(void **state)
+{
+    (void)state;
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    assert_int_equal(tpp_space_limits_check(&limits, NULL), TPP_OK);
+    limits.keep = 1001;
+    expect_refused(limits, "limits.keep");
+    limits.keep = 0;
+    expect_refused(limits, "limits.keep");
+    limits = tpp_space_limits_defaults();
+    limits.memory_headroom_fraction = 0.91;
+    expect_refused(limits, "limits.memory_headroom_fraction");
+    limits.memory_headroom_fraction = -0.1;
+    expect_refused(limits, "limits.memory_headroom_fraction");
+    limits = tpp_space_limits_defaults();
+    limits.num_threads = 257;
+    expect_refused(limits, "limits.num_threads");
+    limits = tpp_space_limits_defaults();
+    limits.tensor_parallel = 0;
+    expect_refused(limits, "limits.tensor_parallel");
+    limits = tpp_space_limits_defaults();
+    limits.zero_stage = 4;
+    expect_refused(limits, "limits.zero_stage");
+    limits = tpp_space_limits_defaults();
+    limits.recompute = -2;
+    expect_refused(limits, "limits.recompute");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_divisors),
+        cmocka_unit_test(tensor_parallel_leaves_a_node_only_when_asked),
+        cmocka_unit_test(a_prime_world_is_all_data_parallel),
+        cmocka_unit_test(a_batch_that_does_not_divide_leaves_nothing),
+        cmocka_unit_test(limits_bound_the_sizes),
+        cmocka_unit_test(the_largest_world_is_listed_quickly),
+        cmocka_unit_test(limits_out_of_range_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
