@@ -7,8 +7,8 @@
 #include <string.h>
 
 const struct tpp_command *const tpp_commands[] = {
-    &tpp_command_predict, &tpp_command_check,    &tpp_command_validate, &tpp_command_calibrate,
-    &tpp_command_models,  &tpp_command_hardware, &tpp_command_help,     NULL,
+    &tpp_command_plan,      &tpp_command_predict, &tpp_command_launch,   &tpp_command_check, &tpp_command_validate,
+    &tpp_command_calibrate, &tpp_command_models,  &tpp_command_hardware, &tpp_command_help,  NULL,
 };
 
 const struct tpp_command *tpp_command_find(const char *name)

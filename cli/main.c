@@ -122,8 +122,9 @@ static enum tpp_code dispatch(int argc, char **argv, struct tpp_answer *answer, 
 int main(int argc, char **argv)
 {
     struct tpp_error err = {.code = TPP_OK};
-    struct tpp_answer answer = {.width = terminal_width(), .on_terminal = isatty(STDERR_FILENO) == 1};
     const bool json = wants_json(argc, argv);
+    const bool on_terminal = isatty(STDERR_FILENO) == 1 && !json && getenv("NO_COLOR") == NULL;
+    struct tpp_answer answer = {.width = terminal_width(), .on_terminal = on_terminal};
     tpp_text_init(&answer.text);
     enum tpp_code code = dispatch(argc, argv, &answer, &err);
     if (code != TPP_OK) {

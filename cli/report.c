@@ -161,13 +161,22 @@ static void append_recompute(struct tpp_table *table, const struct tpp_plan *pla
         tpp_table_cell(table, "%s", tpp_recompute_name(strategy->recompute));
 }
 
+/* Everything else that tells two plans apart: what is on, and how the layers are split. */
 static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
 {
     const struct tpp_strategy *strategy = &plan->strategy;
-    tpp_table_cell(table, "%s%s%s%s", strategy->sequence_parallel ? "sp " : "",
-                   strategy->context_parallel > 1 ? tpp_context_kind_name(strategy->context_kind) : "",
-                   strategy->context_parallel > 1 ? " " : "",
-                   strategy->offload == TPP_OFFLOAD_OPTIMIZER ? "offload" : "");
+    char cell[160] = "", first[24] = "", last[24] = "";
+    if (strategy->first_stage_layers > 0)
+        snprintf(first, sizeof first, " first:%u", strategy->first_stage_layers);
+    if (strategy->last_stage_layers > 0)
+        snprintf(last, sizeof last, " last:%u", strategy->last_stage_layers);
+    snprintf(cell, sizeof cell, "%s%s%s%s%s%s%s%s%s", strategy->sequence_parallel ? " sp" : "",
+             strategy->context_parallel > 1 ? " " : "",
+             strategy->context_parallel > 1 ? tpp_context_kind_name(strategy->context_kind) : "",
+             strategy->tp_comm_overlap ? " tp-overlap" : "", first, last,
+             strategy->account_for_embedding ? " +emb" : "", strategy->account_for_loss ? " +loss" : "",
+             strategy->offload == TPP_OFFLOAD_OPTIMIZER ? " offload" : "");
+    tpp_table_cell(table, "%s", cell[0] == ' ' ? cell + 1 : cell);
 }
 
 static void append_step(struct tpp_table *table, const struct tpp_plan *plan)
@@ -217,15 +226,15 @@ static const struct plan_column plan_columns[] = {
     {{"DP", false, 0}, NULL, 0, data_of},
     {{"ZERO", false, 0}, NULL, 0, zero_of},
     {{"MBS", false, 0}, NULL, 0, micro_batch_of},
-    {{"MICRO-BATCHES", false, 6}, append_micro_batches, 0, NULL},
+    {{"MICRO-BATCHES", false, 8}, append_micro_batches, 0, NULL},
     {{"RECOMPUTE", true, 1}, append_recompute, 0, NULL},
-    {{"WITH", true, 4}, append_extras, 0, NULL},
+    {{"WITH", true, 1}, append_extras, 0, NULL},
     {{"STEP", false, 0}, append_step, 0, NULL},
-    {{"INTERVAL s", false, 7}, append_interval, 0, NULL},
-    {{"TOKENS/S/GPU", false, 5}, append_tokens, 0, NULL},
-    {{"MFU", false, 2}, append_utilization, 0, NULL},
-    {{"BUBBLE", false, 3}, append_bubble, 0, NULL},
-    {{"COMM", false, 3}, append_communication, 0, NULL},
+    {{"INTERVAL s", false, 9}, append_interval, 0, NULL},
+    {{"TOKENS/S/GPU", false, 7}, append_tokens, 0, NULL},
+    {{"MFU", false, 3}, append_utilization, 0, NULL},
+    {{"BUBBLE", false, 5}, append_bubble, 0, NULL},
+    {{"COMM", false, 4}, append_communication, 0, NULL},
     {{"MEMORY", false, 0}, append_device_memory, 0, NULL},
 };
 #define NUM_PLAN_COLUMNS (sizeof plan_columns / sizeof plan_columns[0])

@@ -1,0 +1,173 @@
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/cost_strategy.h"
+#include "cli/find_plans.h"
+#include "cli/job_options.h"
+#include "cli/launch_script.h"
+#include "cli/plan_json.h"
+#include "costmodel/base/file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct launch_arguments {
+    struct tpp_job_arguments job;
+    struct tpp_strategy_arguments strategy;
+    struct tpp_pin_arguments pins;
+    const char *output, *job_name;
+    bool slurm, json;
+};
+
+#define ARG(field) offsetof(struct launch_arguments, field)
+
+static const struct tpp_option launch_options[] = {
+    {"output", 'o', TPP_OPTION_TEXT, ARG(output), "FILE|DIR",
+     .help = "where to write the script, executable; a folder gets train.sh or train.sbatch [standard output]"},
+    {"slurm", 0, TPP_OPTION_FLAG, ARG(slurm), .help = "write a file for sbatch instead of a script for every node"},
+    {"job-name", 0, TPP_OPTION_TEXT, ARG(job_name), "NAME", .help = "name of the job [the model's]"},
+    {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object, with the script in it"},
+    {.name = NULL},
+};
+static const struct tpp_option_part launch_parts[] = {
+    TPP_JOB_PARTS(struct launch_arguments, job),
+    {"Strategy (else the best plan is taken)", tpp_strategy_options, ARG(strategy)},
+    TPP_PIN_PARTS(struct launch_arguments, pins),
+    {"Output", launch_options, 0},
+    {NULL},
+};
+
+/* The plan to launch: the one that is named, or the winner of the search. *found is false when nothing fits. */
+static enum tpp_code choose(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
+                            const struct tpp_answer *answer, struct tpp_plan *plan, bool *found, struct tpp_error *err)
+{
+    struct tpp_space_limits limits;
+    struct tpp_found_plans plans;
+    *found = true;
+    if (arguments->strategy.strategy != NULL)
+        return tpp_cost_strategy(inputs, &arguments->strategy, plan, NULL, err);
+    if (arguments->strategy.placement != NULL)
+        return tpp_fail(err, TPP_E_USAGE, "--placement", "give --strategy too",
+                        "a placement needs a strategy: the search uses rank order");
+    tpp_limits_resolve(&arguments->pins, &limits);
+    const enum tpp_code code = tpp_find_plans(inputs, &limits, answer, &plans, err);
+    if (code != TPP_OK)
+        return code;
+    *found = plans.num_plans > 0;
+    if (*found)
+        *plan = plans.plans[0];
+    tpp_found_plans_release(&plans);
+    return TPP_OK;
+}
+
+/* The file that --output names: itself, or a file in the folder. */
+static enum tpp_code output_path(const struct launch_arguments *arguments, struct tpp_text *path, struct tpp_error *err)
+{
+    struct stat status;
+    const size_t length = strlen(arguments->output);
+    const bool ends_in_slash = arguments->output[length - 1] == '/';
+    const bool exists = stat(arguments->output, &status) == 0;
+    if (ends_in_slash && !exists)
+        return tpp_fail(err, TPP_E_IO, arguments->output, "make it first", "there is no such folder");
+    tpp_text_append(path, arguments->output);
+    if (exists && S_ISDIR(status.st_mode))
+        tpp_text_format(path, "%s%s", ends_in_slash ? "" : "/", arguments->slurm ? "train.sbatch" : "train.sh");
+    return tpp_text_failed(path) ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory") : TPP_OK;
+}
+
+static enum tpp_code write_script(const struct launch_arguments *arguments, const struct tpp_text *script,
+                                  struct tpp_text *path, struct tpp_error *err)
+{
+    const enum tpp_code code = output_path(arguments, path, err);
+    return code != TPP_OK ? code : tpp_file_write(tpp_text_get(path), tpp_text_get(script), script->length, 0755, err);
+}
+
+static enum tpp_code answer_as_json(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
+                                    const struct tpp_plan *plan, const char *script, const char *path,
+                                    struct tpp_answer *answer, struct tpp_error *err)
+{
+    struct tpp_json_writer writer;
+    tpp_answer_begin(&writer);
+    struct cJSON *object = tpp_json_add_object(&writer, writer.root, "plan");
+    tpp_plan_add_json(1, &plan->strategy, &plan->cost, &writer, object);
+    tpp_json_add_string(&writer, object, "launch", script);
+    tpp_json_add_string(&writer, writer.root, "output", path);
+    tpp_job_inputs_add_json(&arguments->job, inputs, &writer, writer.root);
+    return tpp_answer_finish(&writer, answer, err);
+}
+
+static enum tpp_code emit(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
+                          const struct tpp_plan *plan, struct tpp_answer *answer, struct tpp_error *err)
+{
+    const struct tpp_launch_choices choices = {.slurm = arguments->slurm, .job_name = arguments->job_name};
+    struct tpp_text script, path;
+    tpp_text_init(&script);
+    tpp_text_init(&path);
+    enum tpp_code code = tpp_launch_script(inputs, &plan->strategy, &plan->cost, &choices, &script, err);
+    if (code == TPP_OK && tpp_text_failed(&script))
+        code = tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    if (code == TPP_OK && arguments->output != NULL)
+        code = write_script(arguments, &script, &path, err);
+    if (code == TPP_OK && arguments->json)
+        code = answer_as_json(arguments, inputs, plan, tpp_text_get(&script),
+                              arguments->output != NULL ? tpp_text_get(&path) : NULL, answer, err);
+    else if (code == TPP_OK && arguments->output != NULL)
+        tpp_text_format(&answer->text, "%s\n", tpp_text_get(&path));
+    else if (code == TPP_OK)
+        tpp_text_append(&answer->text, tpp_text_get(&script));
+    tpp_text_release(&script);
+    tpp_text_release(&path);
+    return code;
+}
+
+static enum tpp_code answer_no(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
+                               struct tpp_answer *answer, struct tpp_error *err)
+{
+    struct tpp_json_writer writer;
+    answer->is_no = true;
+    if (!arguments->json) {
+        tpp_text_append(&answer->text, "nothing fits: 'tp-plan plan' with the same options says what is missing\n");
+        return TPP_OK;
+    }
+    tpp_answer_begin(&writer);
+    tpp_json_add_null(&writer, writer.root, "plan");
+    tpp_json_add_null(&writer, writer.root, "output");
+    tpp_job_inputs_add_json(&arguments->job, inputs, &writer, writer.root);
+    return tpp_answer_finish(&writer, answer, err);
+}
+
+/* A plan that does not fit is written when it was asked for by name, and the answer is still no. */
+static enum tpp_code run(const void *data, const struct tpp_operands *operands, struct tpp_answer *answer,
+                         struct tpp_error *err)
+{
+    const struct launch_arguments *arguments = data;
+    struct tpp_job_inputs inputs;
+    struct tpp_plan plan;
+    bool found = false;
+    (void)operands;
+    enum tpp_code code = tpp_job_resolve(&arguments->job, &inputs, err);
+    if (code == TPP_OK)
+        code = choose(arguments, &inputs, answer, &plan, &found, err);
+    if (code != TPP_OK)
+        return code;
+    if (!found)
+        return answer_no(arguments, &inputs, answer, err);
+    answer->is_no = plan.cost.memory.fit == TPP_FIT_DOES_NOT_FIT;
+    return emit(arguments, &inputs, &plan, answer, err);
+}
+
+const struct tpp_command tpp_command_launch = {
+    .name = "launch",
+    .summary = "write the launch script of the best plan, or of a given one",
+    .about = "Writes the script that launches the best plan, or the strategy that is given. What only you know (data, "
+             "tokenizer, paths) is a variable of the script that stops it with a message when it is not set.",
+    .parts = launch_parts,
+    .examples = {{"tp-plan launch --model=deepseek-coder-33b --cluster=dgx-a100-80g --nodes=4 --seq-length=32768 "
+                  "--global-batch-size=128 --slurm --output=train.sbatch",
+                  "the best plan, for sbatch"},
+                 {"tp-plan launch --model=llama3.1-8b --cluster=dgx-h100 --nodes=1 --seq-length=8192 "
+                  "--global-batch-size=64 --strategy=tp=2,mbs=1,zero=1,sp=1",
+                  "a strategy of your own, to standard output"}},
+    .arguments_size = sizeof(struct launch_arguments),
+    .run = run,
+};

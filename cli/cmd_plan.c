@@ -1,0 +1,182 @@
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/find_plans.h"
+#include "cli/job_options.h"
+#include "cli/launch_script.h"
+#include "cli/plan_json.h"
+#include "cli/report.h"
+#include "cli/risks.h"
+#include "cli/terminal.h"
+#include "costmodel/base/units.h"
+
+struct plan_arguments {
+    struct tpp_job_arguments job;
+    struct tpp_pin_arguments pins;
+    bool json, reproducible;
+};
+
+#define ARG(field) offsetof(struct plan_arguments, field)
+#define NEAREST_SHOWN 5 /* of the plans that do not fit */
+
+static const struct tpp_option plan_options[] = {
+    {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
+    {"reproducible", 0, TPP_OPTION_FLAG, ARG(reproducible),
+     .help = "write 0 for what depends on this machine (seconds and threads of the search)"},
+    {.name = NULL},
+};
+static const struct tpp_option_part plan_parts[] = {
+    TPP_JOB_PARTS(struct plan_arguments, job),
+    TPP_PIN_PARTS(struct plan_arguments, pins),
+    {"Output", plan_options, 0},
+    {NULL},
+};
+
+/* What `plan` found, for both forms of the answer. */
+struct findings {
+    const struct plan_arguments *arguments;
+    struct tpp_job_inputs inputs;
+    struct tpp_space_limits limits;
+    struct tpp_found_plans found;
+};
+
+/* "nearest": plans that miss memory by least, when nothing fits. */
+static void add_nearest(const struct findings *findings, struct tpp_json_writer *writer)
+{
+    size_t count;
+    const struct tpp_plan *nearest = tpp_search_nearest(findings->found.search, &count);
+    struct cJSON *array = tpp_json_add_array(writer, writer->root, "nearest");
+    for (size_t i = 0; i < count && i < NEAREST_SHOWN; i++) {
+        struct cJSON *object = tpp_json_add_object(writer, array, NULL);
+        tpp_plan_add_json((unsigned)i + 1, &nearest[i].strategy, &nearest[i].cost, writer, object);
+    }
+}
+
+static enum tpp_code answer_as_json(const struct findings *findings, struct tpp_answer *answer, struct tpp_error *err)
+{
+    const struct tpp_launch_choices choices = {.slurm = false};
+    struct tpp_json_writer writer;
+    tpp_answer_begin(&writer);
+    struct cJSON *plans = tpp_json_add_array(&writer, writer.root, "plans");
+    for (size_t i = 0; i < findings->found.num_plans; i++) {
+        const struct tpp_plan *plan = &findings->found.plans[i];
+        struct cJSON *object = tpp_json_add_object(&writer, plans, NULL);
+        tpp_plan_add_json((unsigned)i + 1, &plan->strategy, &plan->cost, &writer, object);
+        tpp_risks_add_json(&findings->inputs, plan, &writer, object);
+        tpp_launch_add_json(&findings->inputs, &plan->strategy, &plan->cost, &choices, &writer, object);
+    }
+    if (findings->found.num_plans == 0)
+        add_nearest(findings, &writer);
+    tpp_found_plans_add_json(&findings->found, findings->arguments->reproducible, &writer, writer.root);
+    tpp_job_inputs_add_json(&findings->arguments->job, &findings->inputs, &writer, writer.root);
+    return tpp_answer_finish(&writer, answer, err);
+}
+
+static void append_space(const struct findings *findings, struct tpp_text *out)
+{
+    char enumerated[32], valid[32], costed[32], fitting[32], seconds[32];
+    const struct tpp_search_counts counts = tpp_search_counts(findings->found.search);
+    tpp_text_format(out, "%s strategies, %s can be run, %s costed, %s of these fit",
+                    tpp_format_count(enumerated, sizeof enumerated, counts.enumerated),
+                    tpp_format_count(valid, sizeof valid, counts.valid),
+                    tpp_format_count(costed, sizeof costed, counts.costed),
+                    tpp_format_count(fitting, sizeof fitting, counts.fitting));
+    if (!findings->arguments->reproducible)
+        tpp_text_format(out, " (%s, %u thread%s)", tpp_format_seconds(seconds, sizeof seconds, findings->found.seconds),
+                        findings->found.num_threads, findings->found.num_threads == 1 ? "" : "s");
+    tpp_text_append(out, "\n");
+}
+
+/* The script of the winner, or why there is none. */
+static void append_launch(const struct findings *findings, const struct tpp_plan *plan, struct tpp_answer *answer)
+{
+    const struct tpp_launch_choices choices = {.slurm = false};
+    struct tpp_error err = {.code = TPP_OK};
+    tpp_text_append(&answer->text, "\nLaunch script of the first plan ('" TPP_PROGRAM_NAME " launch' writes it)\n\n");
+    if (tpp_launch_script(&findings->inputs, &plan->strategy, &plan->cost, &choices, &answer->text, &err) == TPP_OK)
+        return;
+    tpp_text_append(&answer->text, "  none: ");
+    tpp_terminal_append_wrapped(&answer->text, err.message, 8, 8, answer->width);
+    tpp_text_append(&answer->text, "  fix: ");
+    tpp_terminal_append_wrapped(&answer->text, err.hint, 7, 7, answer->width);
+}
+
+/* Nothing fits: which plans come nearest, or that no strategy can be run at all. */
+static enum tpp_code append_no_plan(const struct findings *findings, struct tpp_answer *answer, struct tpp_error *err)
+{
+    size_t count;
+    const struct tpp_plan *nearest = tpp_search_nearest(findings->found.search, &count);
+    if (count == 0) {
+        tpp_terminal_append_wrapped(
+            &answer->text,
+            "No strategy can be run: the framework, the sizes of the model and the pinned choices "
+            "rule out all of them. Pin less, or change the number of GPUs or the global batch.",
+            0, 0, answer->width);
+        return TPP_OK;
+    }
+    char missing[32];
+    const struct tpp_memory *memory = &nearest[0].cost.memory;
+    const double usable_bytes = memory->capacity_bytes * (1 - findings->limits.memory_headroom_fraction);
+    tpp_format_bytes(missing, sizeof missing, memory->device_total_bytes - usable_bytes);
+    if (memory->device_total_bytes > usable_bytes)
+        tpp_text_format(&answer->text, "Nothing fits: the nearest plan misses %s a GPU.\n\n", missing);
+    else
+        tpp_text_append(&answer->text,
+                        "Nothing fits: the nearest plan leaves too little memory for fragmentation.\n\n");
+    return tpp_report_table(nearest, count < NEAREST_SHOWN ? count : NEAREST_SHOWN, answer)
+               ? TPP_OK
+               : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+}
+
+static enum tpp_code answer_as_text(const struct findings *findings, struct tpp_answer *answer, struct tpp_error *err)
+{
+    const struct tpp_found_plans *found = &findings->found;
+    tpp_report_job(&findings->inputs, &answer->text);
+    append_space(findings, &answer->text);
+    tpp_text_append(&answer->text, "\n");
+    if (found->num_plans == 0)
+        return append_no_plan(findings, answer, err);
+    if (!tpp_report_table(found->plans, found->num_plans, answer))
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    tpp_text_append(&answer->text, "\n");
+    tpp_report_reasons(found->plans, found->num_plans, answer);
+    tpp_risks_append(&findings->inputs, &found->plans[0], answer);
+    append_launch(findings, &found->plans[0], answer);
+    return TPP_OK;
+}
+
+static enum tpp_code run(const void *data, const struct tpp_operands *operands, struct tpp_answer *answer,
+                         struct tpp_error *err)
+{
+    struct findings findings = {.arguments = data};
+    (void)operands;
+    enum tpp_code code = tpp_job_resolve(&findings.arguments->job, &findings.inputs, err);
+    enum tpp_release release;
+    if (code == TPP_OK)
+        code = tpp_launch_release(&findings.inputs.stack, &release, err);
+    tpp_limits_resolve(&findings.arguments->pins, &findings.limits);
+    if (code == TPP_OK)
+        code = tpp_find_plans(&findings.inputs, &findings.limits, answer, &findings.found, err);
+    if (code != TPP_OK)
+        return code;
+    answer->is_no = findings.found.num_plans == 0;
+    code = findings.arguments->json ? answer_as_json(&findings, answer, err) : answer_as_text(&findings, answer, err);
+    tpp_found_plans_release(&findings.found);
+    return code;
+}
+
+const struct tpp_command tpp_command_plan = {
+    .name = "plan",
+    .summary = "rank the ways to split a training job over a cluster",
+    .about =
+        "Costs every strategy that the framework accepts, and shows the best: the table, why the first wins, its risks "
+        "and its launch script. When nothing fits, says what is missing and the smallest changes that would help.",
+    .parts = plan_parts,
+    .examples = {{"tp-plan plan --model=deepseek-coder-33b --cluster=dgx-a100-80g --nodes=4 --seq-length=32768 "
+                  "--global-batch-size=128",
+                  "how to train this model on four nodes"},
+                 {"tp-plan plan --model=my-model/config.json --cluster=mine.json --gpus=64 --seq-length=8192 "
+                  "--global-batch-size=1024 --tensor-parallel=8 --json",
+                  "with a pinned size, for another program"}},
+    .arguments_size = sizeof(struct plan_arguments),
+    .run = run,
+};

@@ -1,0 +1,40 @@
+#include "cli/job_options.h"
+
+static uint32_t limit_of(int64_t value)
+{
+    return value == TPP_OPTION_ABSENT ? 0 : (uint32_t)value;
+}
+
+static int64_t pin_of_choice(const char *words, const char *text)
+{
+    return text == NULL ? TPP_PIN_ANY : (int64_t)tpp_choice_index(words, text);
+}
+
+void tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits)
+{
+    *limits = tpp_space_limits_defaults();
+    limits->tensor_parallel = arguments->tensor_parallel;
+    limits->pipeline_parallel = arguments->pipeline_parallel;
+    limits->virtual_pipeline_stages = arguments->virtual_pipeline_stages;
+    limits->context_parallel = arguments->context_parallel;
+    limits->expert_parallel = arguments->expert_parallel;
+    limits->data_parallel = arguments->data_parallel;
+    limits->micro_batch_size = arguments->micro_batch_size;
+    limits->zero_stage = arguments->zero_stage;
+    limits->reduce_bucket_size = arguments->reduce_bucket_size;
+    limits->allgather_bucket_size = arguments->allgather_bucket_size;
+    limits->sequence_parallel = pin_of_choice("off|on", arguments->sequence_parallel);
+    limits->recompute = pin_of_choice("none|selective|full", arguments->recompute);
+    limits->context_kind = pin_of_choice("ring|all-gather|ulysses|hybrid", arguments->context_kind);
+    limits->offload = pin_of_choice("none|optimizer", arguments->offload);
+    limits->max_tensor_parallel = limit_of(arguments->max_tensor_parallel);
+    limits->max_pipeline_parallel = limit_of(arguments->max_pipeline_parallel);
+    limits->max_context_parallel = limit_of(arguments->max_context_parallel);
+    limits->max_micro_batch_size = limit_of(arguments->max_micro_batch_size);
+    limits->max_virtual_pipeline_stages = limit_of(arguments->max_virtual_pipeline_stages);
+    limits->full_space = arguments->full_space;
+    limits->num_threads = limit_of(arguments->threads);
+    limits->keep = (uint32_t)arguments->top;
+    if (arguments->memory_headroom != TPP_OPTION_ABSENT)
+        limits->memory_headroom_fraction = arguments->memory_headroom;
+}
