@@ -47,10 +47,12 @@ static enum tpp_code set_by_key(struct tpp_hardware *hardware, const char *item,
     enum tpp_code code;
     double value = 0;
     uint64_t bytes = 0;
-    if (field != NULL && strcmp(field->unit, "bytes") == 0) {
+    if (field == NULL) {
+        code = TPP_OK; /* its error names the nearest key */
+    } else if (strcmp(field->unit, "bytes") == 0) {
         code = tpp_parse_bytes(equals + 1, where, &bytes, err);
         value = (double)bytes;
-    } else if (field != NULL && strcmp(field->unit, "bytes_per_second") == 0) {
+    } else if (strcmp(field->unit, "bytes_per_second") == 0) {
         code = tpp_parse_bandwidth(equals + 1, where, &value, err);
     } else {
         code = tpp_parse_number(equals + 1, where, &value, err);

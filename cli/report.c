@@ -161,6 +161,15 @@ static void append_recompute(struct tpp_table *table, const struct tpp_plan *pla
         tpp_table_cell(table, "%s", tpp_recompute_name(strategy->recompute));
 }
 
+static void append_sharding(const struct tpp_strategy *strategy, char *cell, size_t size)
+{
+    size_t used = strlen(cell);
+    if (strategy->shard_group > 0)
+        used += (size_t)snprintf(cell + used, size - used, " shard:%u", strategy->shard_group);
+    if (strategy->zero_stage == 3 && !strategy->reshard_after_forward && used < size)
+        snprintf(cell + used, size - used, " keep-weights");
+}
+
 /* Everything else that tells two plans apart: what is on, and how the layers are split. */
 static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
 {
@@ -176,6 +185,7 @@ static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
              strategy->tp_comm_overlap ? " tp-overlap" : "", first, last,
              strategy->account_for_embedding ? " +emb" : "", strategy->account_for_loss ? " +loss" : "",
              strategy->offload == TPP_OFFLOAD_OPTIMIZER ? " offload" : "");
+    append_sharding(strategy, cell, sizeof cell);
     tpp_table_cell(table, "%s", cell[0] == ' ' ? cell + 1 : cell);
 }
 
@@ -308,7 +318,7 @@ static void append_binding(const struct tpp_cost *cost, struct tpp_answer *answe
         : scale * terms[TPP_TIME_HOST] >= 30        ? "Bound by the host's launches"
         : scale * math >= 50                        ? "Bound by compute"
                                                     : "Bound by no single resource",
-        scale * math, 100 * cost->exposed_communication_fraction, scale * terms[TPP_TIME_BUBBLE],
+        scale * math, 100 * cost->exposed_communication_fraction, 100 * cost->bubble_fraction,
         scale * terms[TPP_TIME_RECOMPUTE], tpp_time_term_name((enum tpp_time_term)loss), scale * terms[loss],
         tpp_format_bytes(total, sizeof total, cost->memory.device_total_bytes),
         tpp_format_bytes(capacity, sizeof capacity, cost->memory.capacity_bytes));
@@ -351,8 +361,10 @@ void tpp_report_reasons(const struct tpp_plan *plans, size_t num_plans, struct t
     char line[512], buffer[32];
     const struct tpp_cost *first = &plans[0].cost, *second = &plans[1].cost;
     const double difference = second->step_seconds - first->step_seconds;
+    const double memory = second->memory.device_total_bytes - first->memory.device_total_bytes;
     if (difference < SAME_FRACTION * first->step_seconds)
-        snprintf(line, sizeof line, "The second is as fast, and comes after it in the order of its sizes");
+        snprintf(line, sizeof line, "The second is as fast (within 0.05 %%) and needs %s %s memory",
+                 tpp_format_bytes(buffer, sizeof buffer, memory < 0 ? -memory : memory), memory < 0 ? "less" : "more");
     else
         snprintf(line, sizeof line, "The second takes %s longer (%.1f %%%s)",
                  seconds(buffer, sizeof buffer, difference), 100 * difference / first->step_seconds,
