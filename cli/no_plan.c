@@ -56,7 +56,7 @@ static enum tpp_code append_remedies(const struct tpp_job_inputs *inputs, const 
     size_t count;
     const enum tpp_code code = find_remedies(inputs, limits, &remedies, &count, err);
     if (code == TPP_OK && count > 0)
-        tpp_text_append(&answer->text, "\nWhat would make it fit, the smallest change first\n");
+        tpp_text_append(&answer->text, "\nWhat would help, the smallest change first\n");
     for (size_t i = 0; code == TPP_OK && i < count; i++)
         append_line("", remedies[i].sentence, 2, answer);
     free(remedies);
