@@ -2,6 +2,7 @@
 #include "calibrate/fit/import.h"
 #include "calibrate/fit/lines.h"
 #include "calibrate/fit/nccl_log.h"
+#include "calibrate/fit/statistics.h"
 #include "costmodel/base/json_read.h"
 
 #include <math.h>
@@ -11,21 +12,6 @@
 
 #define MAX_SIZE 0x1p53
 enum { MAX_REPEATS = 100000 };
-
-static int compare_numbers(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* Value at `fraction` of the sorted numbers, between two of them where needed. */
-static double quantile(const double *sorted, size_t count, double fraction)
-{
-    const double at = fraction * (double)(count - 1);
-    const size_t low = (size_t)at;
-    const size_t high = low + 1 < count ? low + 1 : low;
-    return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
-}
 
 /* A number, or an array of repeats: their median and half the distance of their quartiles. */
 static enum tpp_code read_repeats(struct tpp_json line, const char *name, double min, double *median,
@@ -50,9 +36,10 @@ static enum tpp_code read_repeats(struct tpp_json line, const char *name, double
         code = tpp_json_as_number(item, min, 1e18, &values[i], err);
     }
     if (code == TPP_OK) {
-        qsort(values, count, sizeof *values, compare_numbers);
-        *median = quantile(values, count, 0.5);
-        const double spread = 0.5 * (quantile(values, count, 0.75) - quantile(values, count, 0.25));
+        tpp_sort_numbers(values, count);
+        *median = tpp_sorted_quantile(values, count, 0.5);
+        const double spread =
+            0.5 * (tpp_sorted_quantile(values, count, 0.75) - tpp_sorted_quantile(values, count, 0.25));
         sample->num_repeats = (uint32_t)count;
         sample->spread_fraction = *median > 0 ? spread / *median : 0;
     }

@@ -1,12 +1,12 @@
 /* Tables of published measurements: comment lines, a line of column names, rows of cells with commas between. */
-#include "calibrate/fit/table.h"
+#include "calibrate/fit/csv.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-const char *tpp_table_cell(const struct tpp_table *table, const char *name)
+const char *tpp_csv_cell(const struct tpp_csv *table, const char *name)
 {
     for (size_t i = 0; i < table->num_columns && i < table->num_cells; i++) {
         if (strcmp(table->names[i], name) == 0) {
@@ -16,7 +16,7 @@ const char *tpp_table_cell(const struct tpp_table *table, const char *name)
     return "";
 }
 
-bool tpp_table_has(const struct tpp_table *table, const char *name)
+bool tpp_csv_has(const struct tpp_csv *table, const char *name)
 {
     for (size_t i = 0; i < table->num_columns; i++) {
         if (strcmp(table->names[i], name) == 0) {
@@ -26,21 +26,21 @@ bool tpp_table_has(const struct tpp_table *table, const char *name)
     return false;
 }
 
-bool tpp_table_number(const struct tpp_table *table, const char *name, double *value)
+bool tpp_csv_number(const struct tpp_csv *table, const char *name, double *value)
 {
-    return tpp_word_number(tpp_table_cell(table, name), value, NULL);
+    return tpp_word_number(tpp_csv_cell(table, name), value, NULL);
 }
 
-bool tpp_table_size(const struct tpp_table *table, const char *name, double *value)
+bool tpp_csv_size(const struct tpp_csv *table, const char *name, double *value)
 {
-    return tpp_table_number(table, name, value) && *value >= 1 && *value < 0x1p53 && *value == floor(*value);
+    return tpp_csv_number(table, name, value) && *value >= 1 && *value < 0x1p53 && *value == floor(*value);
 }
 
-bool tpp_table_seconds(const struct tpp_table *table, double *seconds)
+bool tpp_csv_seconds(const struct tpp_csv *table, double *seconds)
 {
-    if (tpp_table_number(table, "time_us", seconds)) {
+    if (tpp_csv_number(table, "time_us", seconds)) {
         *seconds /= 1e6;
-    } else if (tpp_table_number(table, "time_ms", seconds)) {
+    } else if (tpp_csv_number(table, "time_ms", seconds)) {
         *seconds /= 1e3;
     } else {
         return false;
@@ -48,7 +48,7 @@ bool tpp_table_seconds(const struct tpp_table *table, double *seconds)
     return *seconds > 0 && *seconds < 1e6;
 }
 
-bool tpp_table_says(const struct tpp_table *table, const char *word)
+bool tpp_csv_says(const struct tpp_csv *table, const char *word)
 {
     const size_t length = strlen(word);
     for (const char *p = table->comments; *p; p++) {
@@ -67,7 +67,7 @@ bool tpp_table_says(const struct tpp_table *table, const char *word)
 static size_t split(char *line, char **cells)
 {
     size_t count = 0;
-    for (char *p = line; p && count < TPP_TABLE_MAX_COLUMNS; count++) {
+    for (char *p = line; p && count < TPP_CSV_MAX_COLUMNS; count++) {
         while (*p == ' ') {
             p++;
         }
@@ -90,7 +90,7 @@ static size_t split(char *line, char **cells)
 }
 
 /* Keeps a comment, and the device that "# GPU: NVIDIA A100-SXM4-80GB; ..." names. */
-static void take_comment(struct tpp_table *table, const char *line)
+static void take_comment(struct tpp_csv *table, const char *line)
 {
     const size_t used = strlen(table->comments);
     snprintf(table->comments + used, sizeof table->comments - used, "%s ", line);
@@ -104,7 +104,7 @@ static void take_comment(struct tpp_table *table, const char *line)
 }
 
 /* Reads to the header. False at the end of the text. */
-static bool read_header(struct tpp_table *table, struct tpp_lines *lines)
+static bool read_header(struct tpp_csv *table, struct tpp_lines *lines)
 {
     const char *start;
     size_t length;
@@ -121,22 +121,22 @@ static bool read_header(struct tpp_table *table, struct tpp_lines *lines)
     return false;
 }
 
-static enum tpp_code read_row(struct tpp_table *table, const struct tpp_table_kind *kind, uint32_t line,
+static enum tpp_code read_row(struct tpp_csv *table, const struct tpp_csv_kind *kind, uint32_t line,
                               struct tpp_samples *samples, uint64_t *num_unused, struct tpp_error *err)
 {
     struct tpp_sample sample = {.line = line, .num_repeats = 1};
     memcpy(sample.device, table->device, sizeof sample.device);
     table->num_cells = split(table->line, table->cells);
-    const enum tpp_table_row verdict =
-        table->num_cells == table->num_columns ? kind->read(table, &sample) : TPP_TABLE_BROKEN;
-    if (verdict == TPP_TABLE_ROW) {
+    const enum tpp_csv_row verdict =
+        table->num_cells == table->num_columns ? kind->read(table, &sample) : TPP_CSV_BROKEN;
+    if (verdict == TPP_CSV_ROW) {
         return tpp_samples_add(samples, &sample, err);
     }
-    *(verdict == TPP_TABLE_BROKEN ? &tpp_samples_file(samples)->num_skipped_lines : num_unused) += 1;
+    *(verdict == TPP_CSV_BROKEN ? &tpp_samples_file(samples)->num_skipped_lines : num_unused) += 1;
     return TPP_OK;
 }
 
-static enum tpp_code read_rows(struct tpp_table *table, const struct tpp_table_kind *kind, struct tpp_lines *lines,
+static enum tpp_code read_rows(struct tpp_csv *table, const struct tpp_csv_kind *kind, struct tpp_lines *lines,
                                struct tpp_samples *samples, struct tpp_error *err)
 {
     const char *start;
@@ -160,9 +160,9 @@ static enum tpp_code read_rows(struct tpp_table *table, const struct tpp_table_k
 enum tpp_code tpp_import_table(const char *text, size_t length, const char *source, struct tpp_samples *samples,
                                struct tpp_error *err)
 {
-    struct tpp_table table = {.num_columns = 0};
+    struct tpp_csv table = {.num_columns = 0};
     struct tpp_lines lines = {.text = text, .length = length};
-    const struct tpp_table_kind *kind = read_header(&table, &lines) ? tpp_table_kind_find(&table) : NULL;
+    const struct tpp_csv_kind *kind = read_header(&table, &lines) ? tpp_csv_kind_find(&table) : NULL;
     if (!kind) {
         return tpp_fail(err, TPP_E_UNSUPPORTED, source,
                         "the tables of data/kernels and data/collectives that give a time and a shape are understood",

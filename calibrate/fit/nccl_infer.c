@@ -175,6 +175,18 @@ bool tpp_nccl_ranks_fit(const struct tpp_nccl_run *run, int operation, uint32_t 
     return !run_factor_bounds(run, &low, &high) || (factor >= low * 0.999 && factor <= high * 1.001);
 }
 
+/* Whether some number of ranks gives the factor of the rows: from 1 to 2 for all_reduce, 1 for operations that pass the
+ * buffer on, from 1/2 to 1 for the others. */
+static bool fits_some_ranks(const struct tpp_nccl_run *run, int operation)
+{
+    double low, high;
+    if (!run_factor_bounds(run, &low, &high)) {
+        return true;
+    }
+    const double least = operation == TPP_ALL_REDUCE || BIT(operation) & counts_buffer ? 1 : 0.5;
+    return low <= (operation == TPP_ALL_REDUCE ? 2 : 1) * 1.001 && high >= least * 0.999;
+}
+
 unsigned tpp_nccl_possible_operations(const struct tpp_nccl_run *run, uint32_t num_ranks)
 {
     unsigned possible = ALL_OPERATIONS;
@@ -198,8 +210,9 @@ unsigned tpp_nccl_possible_operations(const struct tpp_nccl_run *run, uint32_t n
         possible = narrow(possible, BIT(TPP_ALL_GATHER) | BIT(TPP_OPERATION_BROADCAST)); /* of the first versions */
     }
     unsigned fitting = 0;
-    for (int i = 0; i < TPP_OPERATION_UNKNOWN && num_ranks > 1; i++) {
-        fitting |= tpp_nccl_ranks_fit(run, i, num_ranks) ? BIT(i) : 0;
+    for (int i = 0; i < TPP_OPERATION_UNKNOWN; i++) {
+        const bool fits = num_ranks > 1 ? tpp_nccl_ranks_fit(run, i, num_ranks) : fits_some_ranks(run, i);
+        fitting |= fits ? BIT(i) : 0;
     }
     return narrow(possible, fitting);
 }

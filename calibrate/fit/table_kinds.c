@@ -1,6 +1,6 @@
 /* The tables of published measurements that are understood, by their columns. The first that matches is taken. */
+#include "calibrate/fit/csv.h"
 #include "calibrate/fit/nccl_log.h"
-#include "calibrate/fit/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,17 +8,17 @@
 
 static const double element_bytes = 2; /* of the tables of memory-bound kernels: fp16 */
 
-static enum tpp_table_row read_collective(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_collective(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     double ranks, per_node, bytes;
-    const int operation = tpp_nccl_operation_in(tpp_table_cell(table, "op"));
-    if (operation == TPP_OPERATION_UNKNOWN || !tpp_table_size(table, "ngpus", &ranks) ||
-        !tpp_table_size(table, "bytes", &bytes) || !tpp_table_seconds(table, &sample->seconds) || ranks > UINT32_MAX) {
-        return TPP_TABLE_BROKEN;
+    const int operation = tpp_nccl_operation_in(tpp_csv_cell(table, "op"));
+    if (operation == TPP_OPERATION_UNKNOWN || !tpp_csv_size(table, "ngpus", &ranks) ||
+        !tpp_csv_size(table, "bytes", &bytes) || !tpp_csv_seconds(table, &sample->seconds) || ranks > UINT32_MAX) {
+        return TPP_CSV_BROKEN;
     }
     per_node = ranks; /* tables without the column are of one node */
-    if (tpp_table_has(table, "gpus_per_node") && !tpp_table_size(table, "gpus_per_node", &per_node)) {
-        return TPP_TABLE_BROKEN;
+    if (tpp_csv_has(table, "gpus_per_node") && !tpp_csv_size(table, "gpus_per_node", &per_node)) {
+        return TPP_CSV_BROKEN;
     }
     sample->kind = TPP_SAMPLE_COLLECTIVE;
     sample->collective = (struct tpp_collective_sample){
@@ -29,18 +29,18 @@ static enum tpp_table_row read_collective(const struct tpp_table *table, struct 
         .dtype = "half",
         .num_wrong = -1,
         .bus_bytes_per_second = tpp_sample_bus_factor(operation, (uint32_t)ranks) * bytes / sample->seconds};
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
-static enum tpp_sample_format comment_format(const struct tpp_table *table)
+static enum tpp_sample_format comment_format(const struct tpp_csv *table)
 {
-    if (tpp_table_says(table, "fp8_block") || tpp_table_says(table, "fine-grained scaling")) {
+    if (tpp_csv_says(table, "fp8_block") || tpp_csv_says(table, "fine-grained scaling")) {
         return TPP_FORMAT_FP8_BLOCK;
     }
-    if (tpp_table_says(table, "dtype: fp8")) {
+    if (tpp_csv_says(table, "dtype: fp8")) {
         return TPP_FORMAT_FP8;
     }
-    return tpp_table_says(table, "a8w8") || tpp_table_says(table, "int8") ? TPP_FORMAT_INT8 : TPP_FORMAT_BF16;
+    return tpp_csv_says(table, "a8w8") || tpp_csv_says(table, "int8") ? TPP_FORMAT_INT8 : TPP_FORMAT_BF16;
 }
 
 static bool word_format(const char *word, enum tpp_sample_format *format)
@@ -60,59 +60,59 @@ static bool word_format(const char *word, enum tpp_sample_format *format)
 }
 
 /* m, n, k, and the time, or the rate where the time was not published. */
-static enum tpp_table_row read_product(const struct tpp_table *table, const char *m_name, struct tpp_sample *sample)
+static enum tpp_csv_row read_product(const struct tpp_csv *table, const char *m_name, struct tpp_sample *sample)
 {
     struct tpp_gemm_sample *gemm = &sample->gemm;
     double teraflops;
     sample->kind = TPP_SAMPLE_GEMM;
     gemm->num_products = 1;
-    if (!tpp_table_size(table, m_name, &gemm->m) || !tpp_table_size(table, "n", &gemm->n) ||
-        !tpp_table_size(table, "k", &gemm->k)) {
-        return TPP_TABLE_BROKEN;
+    if (!tpp_csv_size(table, m_name, &gemm->m) || !tpp_csv_size(table, "n", &gemm->n) ||
+        !tpp_csv_size(table, "k", &gemm->k)) {
+        return TPP_CSV_BROKEN;
     }
-    if (tpp_table_has(table, "groups") && !tpp_table_size(table, "groups", &gemm->num_products)) {
-        return TPP_TABLE_BROKEN;
+    if (tpp_csv_has(table, "groups") && !tpp_csv_size(table, "groups", &gemm->num_products)) {
+        return TPP_CSV_BROKEN;
     }
-    if (tpp_table_has(table, "time_us")) {
-        return tpp_table_seconds(table, &sample->seconds) ? TPP_TABLE_ROW : TPP_TABLE_BROKEN;
+    if (tpp_csv_has(table, "time_us")) {
+        return tpp_csv_seconds(table, &sample->seconds) ? TPP_CSV_ROW : TPP_CSV_BROKEN;
     }
-    if (!tpp_table_number(table, "tflops", &teraflops) || !(teraflops > 0)) {
-        return TPP_TABLE_BROKEN;
+    if (!tpp_csv_number(table, "tflops", &teraflops) || !(teraflops > 0)) {
+        return TPP_CSV_BROKEN;
     }
     sample->seconds = 2 * gemm->m * gemm->n * gemm->k * gemm->num_products / (teraflops * 1e12);
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
-static enum tpp_table_row read_gemm(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     sample->gemm.format = comment_format(table);
     return read_product(table, "m", sample);
 }
 
-static enum tpp_table_row read_layer_gemm(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_layer_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     return read_product(table, "m_tokens", sample);
 }
 
-static enum tpp_table_row read_training_gemm(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_training_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
-    const char *layout = tpp_table_cell(table, "layout");
+    const char *layout = tpp_csv_cell(table, "layout");
     double batch;
-    const enum tpp_table_row verdict = read_product(table, "m", sample);
-    if (verdict != TPP_TABLE_ROW || !tpp_table_size(table, "batch", &batch)) {
-        return TPP_TABLE_BROKEN;
+    const enum tpp_csv_row verdict = read_product(table, "m", sample);
+    if (verdict != TPP_CSV_ROW || !tpp_csv_size(table, "batch", &batch)) {
+        return TPP_CSV_BROKEN;
     }
     sample->gemm.num_products = batch;
-    sample->gemm.accumulates = strcmp(tpp_table_cell(table, "accumulate"), "True") == 0;
+    sample->gemm.accumulates = strcmp(tpp_csv_cell(table, "accumulate"), "True") == 0;
     sample->gemm.layout = strcmp(layout, "TN") == 0   ? TPP_LAYOUT_TN
                           : strcmp(layout, "NN") == 0 ? TPP_LAYOUT_NN
                                                       : TPP_LAYOUT_NT;
     return verdict;
 }
 
-static enum tpp_table_row read_grouped_gemm(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_grouped_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
-    const char *stage = tpp_table_cell(table, "stage");
+    const char *stage = tpp_csv_cell(table, "stage");
     sample->gemm.is_grouped = true;
     sample->gemm.layout = strcmp(stage, "fwd") == 0            ? TPP_LAYOUT_TN
                           : strcmp(stage, "bwd_grad_act") == 0 ? TPP_LAYOUT_NN
@@ -120,74 +120,72 @@ static enum tpp_table_row read_grouped_gemm(const struct tpp_table *table, struc
     return read_product(table, "m_per_group", sample);
 }
 
-static enum tpp_table_row read_block_gemm(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_block_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     sample->gemm.format = TPP_FORMAT_FP8_BLOCK;
-    sample->gemm.is_grouped = strcmp(tpp_table_cell(table, "kind"), "dense") != 0;
+    sample->gemm.is_grouped = strcmp(tpp_csv_cell(table, "kind"), "dense") != 0;
     return read_product(table, "m", sample);
 }
 
-static void take_gpu_cell(const struct tpp_table *table, struct tpp_sample *sample)
+static void take_gpu_cell(const struct tpp_csv *table, struct tpp_sample *sample)
 {
-    snprintf(sample->device, sizeof sample->device, "%s", tpp_table_cell(table, "gpu"));
+    snprintf(sample->device, sizeof sample->device, "%s", tpp_csv_cell(table, "gpu"));
 }
 
-static enum tpp_table_row read_square_gemm(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_square_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     double n;
     take_gpu_cell(table, sample);
-    if (strcmp(tpp_table_cell(table, "n"), "best") == 0) {
-        return TPP_TABLE_UNUSED;
+    if (strcmp(tpp_csv_cell(table, "n"), "best") == 0) {
+        return TPP_CSV_UNUSED;
     }
-    if (!tpp_table_size(table, "n", &n) || !tpp_table_seconds(table, &sample->seconds) ||
-        !word_format(tpp_table_cell(table, "dtype"), &sample->gemm.format)) {
-        return TPP_TABLE_BROKEN;
+    if (!tpp_csv_size(table, "n", &n) || !tpp_csv_seconds(table, &sample->seconds) ||
+        !word_format(tpp_csv_cell(table, "dtype"), &sample->gemm.format)) {
+        return TPP_CSV_BROKEN;
     }
     sample->kind = TPP_SAMPLE_GEMM;
     sample->gemm.m = sample->gemm.n = sample->gemm.k = n;
     sample->gemm.num_products = 1;
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
 /* "1024x10240x5120". */
-static enum tpp_table_row read_best_gemm(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_best_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     struct tpp_gemm_sample *gemm = &sample->gemm;
     double teraflops;
     take_gpu_cell(table, sample);
     char *end = NULL;
-    gemm->m = strtod(tpp_table_cell(table, "shape"), &end);
+    gemm->m = strtod(tpp_csv_cell(table, "shape"), &end);
     gemm->n = *end == 'x' ? strtod(end + 1, &end) : 0;
     gemm->k = *end == 'x' ? strtod(end + 1, &end) : 0;
     if (gemm->m < 1 || gemm->n < 1 || gemm->k < 1 || gemm->m * gemm->n * gemm->k > 1e18 || *end) {
-        return TPP_TABLE_UNUSED;
+        return TPP_CSV_UNUSED;
     }
-    if (!tpp_table_number(table, "best_tflops", &teraflops) || !(teraflops > 0) ||
-        !word_format(tpp_table_cell(table, "dtype"), &gemm->format)) {
-        return TPP_TABLE_BROKEN;
+    if (!tpp_csv_number(table, "best_tflops", &teraflops) || !(teraflops > 0) ||
+        !word_format(tpp_csv_cell(table, "dtype"), &gemm->format)) {
+        return TPP_CSV_BROKEN;
     }
     sample->kind = TPP_SAMPLE_GEMM;
     gemm->num_products = 1;
     sample->seconds = 2 * gemm->m * gemm->n * gemm->k / (teraflops * 1e12);
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
 /* Shape of an attention call with one sequence length; heads that were not published stay 0. */
-static bool read_attention_shape(const struct tpp_table *table, const char *heads, const char *qk_dim,
-                                 const char *v_dim, struct tpp_sample *sample)
+static bool read_attention_shape(const struct tpp_csv *table, const char *heads, const char *qk_dim, const char *v_dim,
+                                 struct tpp_sample *sample)
 {
     struct tpp_attention_sample *attention = &sample->attention;
     sample->kind = TPP_SAMPLE_ATTENTION;
     attention->is_causal = true;
-    if (!tpp_table_size(table, "batch", &attention->batch) ||
-        !tpp_table_size(table, "seqlen", &attention->query_length) ||
-        !tpp_table_size(table, qk_dim, &attention->qk_head_dim) ||
-        !tpp_table_size(table, v_dim, &attention->v_head_dim)) {
+    if (!tpp_csv_size(table, "batch", &attention->batch) || !tpp_csv_size(table, "seqlen", &attention->query_length) ||
+        !tpp_csv_size(table, qk_dim, &attention->qk_head_dim) || !tpp_csv_size(table, v_dim, &attention->v_head_dim)) {
         return false;
     }
     attention->key_length = attention->query_length;
-    return !heads || (tpp_table_size(table, heads, &attention->num_heads) &&
-                      tpp_table_size(table, "kv_heads", &attention->num_query_groups));
+    return !heads || (tpp_csv_size(table, heads, &attention->num_heads) &&
+                      tpp_csv_size(table, "kv_heads", &attention->num_query_groups));
 }
 
 /* FlashAttention-3 on Hopper; cuDNN, TensorRT-LLM and FlashAttention-4 kernels are of its generation on Hopper and
@@ -202,134 +200,131 @@ static enum tpp_attention_kernel kernel_of(const char *words, const char *device
     return TPP_ATTENTION_FLASH3;
 }
 
-static enum tpp_table_row read_attention_forward(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_attention_forward(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     if (!read_attention_shape(table, "heads", "head_dim", "head_dim", sample) ||
-        !tpp_table_seconds(table, &sample->seconds)) {
-        return TPP_TABLE_BROKEN;
+        !tpp_csv_seconds(table, &sample->seconds)) {
+        return TPP_CSV_BROKEN;
     }
     sample->attention.kernel = kernel_of(table->comments, sample->device);
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
-static enum tpp_table_row read_attention_training(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_attention_training(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     struct tpp_attention_sample *attention = &sample->attention;
-    const char *backend = tpp_table_cell(table, "backend");
+    const char *backend = tpp_csv_cell(table, "backend");
     take_gpu_cell(table, sample);
     if (!read_attention_shape(table, "q_heads", "head_dim_qk", "head_dim_vo", sample) ||
-        !tpp_table_seconds(table, &sample->seconds) ||
-        !word_format(tpp_table_cell(table, "dtype"), &attention->format)) {
-        return TPP_TABLE_BROKEN;
+        !tpp_csv_seconds(table, &sample->seconds) || !word_format(tpp_csv_cell(table, "dtype"), &attention->format)) {
+        return TPP_CSV_BROKEN;
     }
-    tpp_table_number(table, "window", &attention->window);
-    attention->is_causal = strcmp(tpp_table_cell(table, "mask"), "causal") == 0;
+    tpp_csv_number(table, "window", &attention->window);
+    attention->is_causal = strcmp(tpp_csv_cell(table, "mask"), "causal") == 0;
     snprintf(attention->implementation, sizeof attention->implementation, "%s", backend);
-    attention->is_backward = strcmp(tpp_table_cell(table, "pass"), "bwd") == 0;
-    attention->is_deterministic = strcmp(tpp_table_cell(table, "deterministic"), "yes") == 0;
+    attention->is_backward = strcmp(tpp_csv_cell(table, "pass"), "bwd") == 0;
+    attention->is_deterministic = strcmp(tpp_csv_cell(table, "deterministic"), "yes") == 0;
     attention->kernel = kernel_of(strcmp(backend, "flash_attention_2") == 0 ? "FA2" : backend, sample->device);
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
 /* Efficiencies that count the full matrix: batch, heads and lengths with 2 (d_qk + d_v) each, 2.5 times that backward.
  */
-static enum tpp_table_row read_attention_efficiency(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_attention_efficiency(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     struct tpp_attention_sample *attention = &sample->attention;
     double teraflops;
     if (!read_attention_shape(table, "heads", "qk_dim", "v_dim", sample) ||
-        !tpp_table_number(table, "tflops_fullmask", &teraflops) || !(teraflops > 0)) {
-        return TPP_TABLE_BROKEN;
+        !tpp_csv_number(table, "tflops_fullmask", &teraflops) || !(teraflops > 0)) {
+        return TPP_CSV_BROKEN;
     }
-    attention->is_backward = strcmp(tpp_table_cell(table, "pass"), "sdp_bwd") == 0;
+    attention->is_backward = strcmp(tpp_csv_cell(table, "pass"), "sdp_bwd") == 0;
     attention->kernel = kernel_of("", sample->device);
     sample->seconds = 2 * attention->batch * attention->num_heads * attention->query_length * attention->key_length *
                       (attention->qk_head_dim + attention->v_head_dim) * (attention->is_backward ? 2.5 : 1) /
                       (teraflops * 1e12);
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
 /* Rates without the number of heads; the forward one is kept, or the backward one where it is alone. */
-static enum tpp_table_row read_attention_rate(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_attention_rate(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     struct tpp_attention_sample *attention = &sample->attention;
     double teraflops;
     take_gpu_cell(table, sample);
-    if (!tpp_table_size(table, "seqlen", &attention->query_length) ||
-        !tpp_table_size(table, "head_dim", &attention->qk_head_dim) ||
-        !word_format(tpp_table_cell(table, "dtype"), &attention->format)) {
-        return TPP_TABLE_BROKEN;
+    if (!tpp_csv_size(table, "seqlen", &attention->query_length) ||
+        !tpp_csv_size(table, "head_dim", &attention->qk_head_dim) ||
+        !word_format(tpp_csv_cell(table, "dtype"), &attention->format)) {
+        return TPP_CSV_BROKEN;
     }
     sample->kind = TPP_SAMPLE_ATTENTION;
     attention->key_length = attention->query_length;
     attention->v_head_dim = attention->qk_head_dim;
     attention->batch = 1;
-    tpp_table_size(table, "batch", &attention->batch);
-    attention->is_causal = strcmp(tpp_table_cell(table, "causal"), "1") == 0;
-    attention->kernel = kernel_of(tpp_table_cell(table, "kernel"), sample->device);
-    snprintf(attention->implementation, sizeof attention->implementation, "%s", tpp_table_cell(table, "kernel"));
-    if (!tpp_table_number(table, "fwd_tflops", &teraflops)) {
+    tpp_csv_size(table, "batch", &attention->batch);
+    attention->is_causal = strcmp(tpp_csv_cell(table, "causal"), "1") == 0;
+    attention->kernel = kernel_of(tpp_csv_cell(table, "kernel"), sample->device);
+    snprintf(attention->implementation, sizeof attention->implementation, "%s", tpp_csv_cell(table, "kernel"));
+    if (!tpp_csv_number(table, "fwd_tflops", &teraflops)) {
         attention->is_backward = true;
-        if (!tpp_table_number(table, "bwd_tflops", &teraflops)) {
-            return TPP_TABLE_UNUSED; /* the sum of both only */
+        if (!tpp_csv_number(table, "bwd_tflops", &teraflops)) {
+            return TPP_CSV_UNUSED; /* the sum of both only */
         }
     }
     attention->flops_per_second = teraflops * 1e12;
-    return teraflops > 0 ? TPP_TABLE_ROW : TPP_TABLE_BROKEN;
+    return teraflops > 0 ? TPP_CSV_ROW : TPP_CSV_BROKEN;
 }
 
 /* Least traffic in matrices of tokens x width: norms read and write one, the others read two and write one. */
-static enum tpp_table_row read_elementwise(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_elementwise(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     double tokens, width;
-    const char *operation = tpp_table_cell(table, "op");
-    if (!tpp_table_size(table, "tokens", &tokens) || !tpp_table_size(table, "width", &width) ||
-        !tpp_table_seconds(table, &sample->seconds)) {
-        return TPP_TABLE_BROKEN;
+    const char *operation = tpp_csv_cell(table, "op");
+    if (!tpp_csv_size(table, "tokens", &tokens) || !tpp_csv_size(table, "width", &width) ||
+        !tpp_csv_seconds(table, &sample->seconds)) {
+        return TPP_CSV_BROKEN;
     }
     sample->kind = TPP_SAMPLE_MEMORY_BOUND;
     snprintf(sample->memory.operation, sizeof sample->memory.operation, "%s", operation);
     sample->memory.bytes = (strstr(operation, "norm") ? 2 : 3) * tokens * width * element_bytes;
-    return TPP_TABLE_ROW;
+    return TPP_CSV_ROW;
 }
 
 /* Copies inside the device only: "copy" counts one way, the memory is read and written. */
-static enum tpp_table_row read_memory_rate(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_memory_rate(const struct tpp_csv *table, struct tpp_sample *sample)
 {
-    const char *what = tpp_table_cell(table, "what");
+    const char *what = tpp_csv_cell(table, "what");
     double gigabytes;
     take_gpu_cell(table, sample);
-    if (!tpp_table_number(table, "gbps", &gigabytes) || !(gigabytes > 0)) {
-        return TPP_TABLE_BROKEN;
+    if (!tpp_csv_number(table, "gbps", &gigabytes) || !(gigabytes > 0)) {
+        return TPP_CSV_BROKEN;
     }
     if (strstr(what, "peer") || strstr(what, "PCIe") || strstr(what, "pinned") || strstr(what, "host") ||
         strstr(what, "NVLink") || strcmp(sample->device, "same log") == 0) {
-        return TPP_TABLE_UNUSED;
+        return TPP_CSV_UNUSED;
     }
     sample->kind = TPP_SAMPLE_MEMORY_BOUND;
     snprintf(sample->memory.operation, sizeof sample->memory.operation, "%s", what);
-    sample->memory.bytes_per_second = gigabytes * 1e9 * (strcmp(tpp_table_cell(table, "traffic"), "copy") == 0 ? 2 : 1);
-    return TPP_TABLE_ROW;
+    sample->memory.bytes_per_second = gigabytes * 1e9 * (strcmp(tpp_csv_cell(table, "traffic"), "copy") == 0 ? 2 : 1);
+    return TPP_CSV_ROW;
 }
 
-static enum tpp_table_row read_moe(const struct tpp_table *table, struct tpp_sample *sample)
+static enum tpp_csv_row read_moe(const struct tpp_csv *table, struct tpp_sample *sample)
 {
     struct tpp_moe_sample *moe = &sample->moe;
-    if (!tpp_table_size(table, "num_tokens", &moe->num_tokens) || !tpp_table_size(table, "hidden", &moe->hidden_size) ||
-        !tpp_table_size(table, "inter", &moe->ffn_hidden_size) ||
-        !tpp_table_size(table, "topk", &moe->experts_per_token) ||
-        !tpp_table_size(table, "experts", &moe->num_experts) ||
-        !tpp_table_size(table, "moe_tp", &moe->tensor_parallel) ||
-        !tpp_table_size(table, "moe_ep", &moe->expert_parallel) || !tpp_table_seconds(table, &sample->seconds)) {
-        return TPP_TABLE_BROKEN;
+    if (!tpp_csv_size(table, "num_tokens", &moe->num_tokens) || !tpp_csv_size(table, "hidden", &moe->hidden_size) ||
+        !tpp_csv_size(table, "inter", &moe->ffn_hidden_size) || !tpp_csv_size(table, "topk", &moe->experts_per_token) ||
+        !tpp_csv_size(table, "experts", &moe->num_experts) || !tpp_csv_size(table, "moe_tp", &moe->tensor_parallel) ||
+        !tpp_csv_size(table, "moe_ep", &moe->expert_parallel) || !tpp_csv_seconds(table, &sample->seconds)) {
+        return TPP_CSV_BROKEN;
     }
     sample->kind = TPP_SAMPLE_MOE_LAYER;
-    snprintf(moe->distribution, sizeof moe->distribution, "%s", tpp_table_cell(table, "distribution"));
-    return TPP_TABLE_ROW;
+    snprintf(moe->distribution, sizeof moe->distribution, "%s", tpp_csv_cell(table, "distribution"));
+    return TPP_CSV_ROW;
 }
 
 /* The more columns, the earlier: a table of training GEMMs also has m, n, k and time_us. */
-static const struct tpp_table_kind kinds[] = {
+static const struct tpp_csv_kind kinds[] = {
     {{"op", "ngpus", "bytes", "time_us"}, read_collective},
     {{"batch", "m", "n", "k", "layout", "accumulate", "time_us"}, read_training_gemm},
     {{"groups", "m_per_group", "n", "k", "stage", "time_us"}, read_grouped_gemm},
@@ -347,11 +342,11 @@ static const struct tpp_table_kind kinds[] = {
     {{"num_tokens", "hidden", "inter", "topk", "experts", "moe_tp", "time_us"}, read_moe},
 };
 
-const struct tpp_table_kind *tpp_table_kind_find(const struct tpp_table *table)
+const struct tpp_csv_kind *tpp_csv_kind_find(const struct tpp_csv *table)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t j = 0;
-        while (kinds[i].columns[j] && tpp_table_has(table, kinds[i].columns[j])) {
+        while (kinds[i].columns[j] && tpp_csv_has(table, kinds[i].columns[j])) {
             j++;
         }
         if (!kinds[i].columns[j]) {

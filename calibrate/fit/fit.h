@@ -1,0 +1,93 @@
+/* fit.h - from samples to a profile: which values follow from which samples, with what error, and how good they are on
+ * samples that were not fitted.
+ *
+ * | samples        | values                                                                 | cost-model |
+ * | GEMM           | g_max, g_k0, wq, the tile; wg_f from weight gradients; fp8 factor       | 5.1 |
+ * | attention      | forward and backward rate and r_d of each kernel, s0, kappa             | 5.2 |
+ * | memory-bound   | memory efficiency from streaming kernels                                | 5.3 |
+ * | collectives    | bus bandwidths, half-rate size, base and hop latency; NIC efficiency    | 6.1 |
+ * | values         | launch gap, host launch, context, communicator memory, overlap          | -   |
+ *
+ * Each is fitted twice: on 70 % of the samples, to be judged on the other 30 %, and on all, for the profile. Which
+ * sample goes where depends on its shape alone (for GEMMs on n and k: whole layers are held out), so that the same
+ * files give the same profile. */
+#ifndef TPP_CALIBRATE_FIT_FIT_H
+#define TPP_CALIBRATE_FIT_FIT_H
+
+#include "calibrate/fit/samples.h"
+#include "costmodel/base/text.h"
+#include "hwprofiles/hardware.h"
+
+struct tpp_fit_value {
+    const char *key;    /* of the profile */
+    double base, value; /* equal when it was kept */
+    double error;       /* standard error; 0: none */
+    const char *state;  /* "fitted", or why the base value was kept; static */
+};
+
+/* Errors |predicted / measured - 1| of a set of samples. */
+struct tpp_fit_errors {
+    size_t count;
+    double median, p90, bias; /* bias: median of predicted / measured - 1 */
+};
+
+enum { TPP_FIT_MAX_VALUES = 16 };
+
+struct tpp_fit_group {
+    char name[64];                    /* "gemm bf16", "attention", "all_reduce, 8 ranks, 1 node" */
+    char range[160];                  /* what the samples span: where the values hold */
+    size_t num_samples, num_left_out; /* left_out: outside the range the formula is for */
+    bool is_in_profile;               /* false: shown only, the profile has no place for it */
+    struct tpp_fit_value values[TPP_FIT_MAX_VALUES];
+    size_t num_values;
+    struct tpp_fit_errors held_out_before, held_out_after; /* fitted on 70 %, judged on 30 % */
+    struct tpp_fit_errors all_before, all_after;
+    size_t first_residual, num_residuals; /* into tpp_fit_report.residuals */
+};
+
+struct tpp_fit_residual {
+    double size; /* FLOP, or bytes */
+    double measured_seconds, predicted_seconds, base_seconds;
+    bool is_held_out;
+};
+
+struct tpp_fit_report {
+    struct tpp_fit_group *groups;
+    size_t num_groups, group_capacity;
+    struct tpp_fit_residual *residuals;
+    size_t num_residuals, residual_capacity;
+    char notes[8][200];
+    uint32_t num_notes;
+};
+
+struct tpp_fit_options {
+    const char *name;   /* of the new profile; NULL: "<base>-fitted" */
+    const char *device; /* use only samples whose device contains this; NULL: all */
+    const char *date;   /* put into the origin of measured values; NULL: none */
+};
+
+void tpp_fit_report_init(struct tpp_fit_report *report);
+void tpp_fit_report_release(struct tpp_fit_report *report);
+
+/* Fits what the samples determine and fills *hardware: `base` with those values, their provenance (published when all
+ * of its samples come from tables, else measured) and source. TPP_E_MISSING when no sample can be used. `options` may
+ * be NULL. */
+enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tpp_hardware *base,
+                              const struct tpp_fit_options *options, struct tpp_hardware *hardware,
+                              struct tpp_fit_report *report, struct tpp_error *err);
+
+/* Seconds of one step on that hardware; what tpp_fit_one_step changes is g_max alone. `context` is the caller's. */
+typedef enum tpp_code tpp_fit_step(const struct tpp_hardware *hardware, const void *context, double *seconds,
+                                   struct tpp_error *err);
+/* Scales g_max until the predicted step takes the measured time (cost-model 5.6: calibration by one step). Fails with
+ * TPP_E_RANGE when no g_max from 0.05 to 1 does; the message says what the ends predict. */
+enum tpp_code tpp_fit_one_step(struct tpp_hardware *hardware, double measured_seconds, const char *source,
+                               tpp_fit_step *step, const void *context, struct tpp_error *err);
+
+/* For people and for programs. */
+void tpp_fit_report_text(const struct tpp_fit_report *report, struct tpp_text *out);
+void tpp_fit_report_json(const struct tpp_fit_report *report, struct tpp_json_writer *writer, struct cJSON *parent);
+/* One line a residual: group, size, measured, predicted, base, held_out; comma-separated with a header. */
+void tpp_fit_residual_table(const struct tpp_fit_report *report, struct tpp_text *out);
+
+#endif

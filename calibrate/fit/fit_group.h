@@ -1,0 +1,74 @@
+/* fit_group.h - one group of a fit: its samples, its unknowns, and how good they are; shared by the fits of each kind.
+ */
+#ifndef TPP_CALIBRATE_FIT_FIT_GROUP_H
+#define TPP_CALIBRATE_FIT_FIT_GROUP_H
+
+#include "calibrate/fit/fit.h"
+#include "calibrate/fit/solve.h"
+
+/* What is passed through all fits. */
+struct tpp_fit_run {
+    const struct tpp_samples *samples;
+    const struct tpp_hardware *base;
+    const struct tpp_fit_options *options;
+    struct tpp_hardware *hardware; /* the result so far: later fits use what earlier ones found */
+    struct tpp_fit_report *report;
+};
+
+/* A group's samples: an array with room for all, and how many the formula is not for. */
+struct tpp_fit_set {
+    struct tpp_points points;
+    size_t num_left_out;
+    bool *is_held_out; /* by sample; NULL before tpp_fit_hold_out */
+};
+
+enum tpp_fit_use { TPP_FIT_OTHER, TPP_FIT_USE, TPP_FIT_LEAVE_OUT };
+/* Whether a sample belongs to the group. */
+typedef enum tpp_fit_use tpp_fit_select(const struct tpp_sample *sample, const void *context);
+
+/* Collects the samples of a group; release with tpp_fit_set_release. Samples of another device than the
+ * options' are skipped. */
+enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *select, const void *context,
+                              struct tpp_fit_set *set, struct tpp_error *err);
+
+void tpp_fit_set_release(struct tpp_fit_set *set); /* also after tpp_fit_collect failed */
+
+/* What is fitted: unknowns, the formula, and what stands for the sample in the hold-out and on the axis of a plot. */
+struct tpp_fit_plan {
+    const char *name;
+    const struct tpp_unknown *unknowns;
+    size_t num_unknowns;
+    tpp_predict *predict;
+    uint64_t (*shape)(const struct tpp_sample *sample); /* samples of equal shape are held out together */
+    double (*size)(const struct tpp_sample *sample);
+    void (*describe)(const struct tpp_fit_set *set, char *range, size_t range_size);
+    bool is_in_profile;
+};
+
+/* Fits, judges and writes the group into the report, and (when is_in_profile) the values into run->hardware. `hardware`
+ * is what the fit starts from and gets the solution: run->hardware, or a copy of it with parts switched off. Nothing
+ * happens when the set is empty. */
+enum tpp_code tpp_fit_group(struct tpp_fit_run *run, struct tpp_hardware *hardware, const struct tpp_fit_plan *plan,
+                            struct tpp_fit_set *set, struct tpp_error *err);
+
+/* Marks where a value comes from: "fit of 5364 samples on NVIDIA H200 (gemm_h200.csv): +- 0.8 %". */
+void tpp_fit_set_origin(const struct tpp_fit_run *run, const char *key, const struct tpp_fit_set *set,
+                        double relative_error);
+/* Which samples of a set are meant. */
+enum tpp_fit_part { TPP_FIT_ALL, TPP_FIT_KEPT, TPP_FIT_HELD_OUT };
+/* Errors of a formula on samples; those it cannot predict (a kernel that is not there) are not counted. */
+enum tpp_code tpp_fit_judge(const struct tpp_hardware *hardware, tpp_predict *predict, const struct tpp_fit_set *set,
+                            enum tpp_fit_part part, struct tpp_fit_errors *errors, struct tpp_error *err);
+/* Chooses 30 % of the shapes: of their digests in order, the last three of every ten. */
+enum tpp_code tpp_fit_hold_out(struct tpp_fit_set *set, uint64_t (*shape)(const struct tpp_sample *sample),
+                               struct tpp_error *err);
+uint64_t tpp_fit_mix(uint64_t digest, double value);
+void tpp_fit_note(struct tpp_fit_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+enum tpp_code tpp_fit_gemm(struct tpp_fit_run *run, struct tpp_error *err);
+enum tpp_code tpp_fit_attention(struct tpp_fit_run *run, struct tpp_error *err);
+enum tpp_code tpp_fit_memory_bound(struct tpp_fit_run *run, struct tpp_error *err);
+enum tpp_code tpp_fit_collectives(struct tpp_fit_run *run, struct tpp_error *err);
+enum tpp_code tpp_fit_values(struct tpp_fit_run *run, struct tpp_error *err);
+
+#endif

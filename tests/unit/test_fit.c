@@ -1,0 +1,327 @@
+/* From samples to a profile: what is fitted, what is kept and why, where the values say they come from. */
+#include "calibrate/fit/fit.h"
+#include "calibrate/fit/import.h"
+#include "costmodel/base/json_read.h"
+#include "costmodel/collective_time.h"
+#include "costmodel/kernel_time.h"
+#include "hwprofiles/profiles.h"
+
+#include "tests/support/check_number.h"
+#include "tests/support/random.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct tpp_hardware base, fitted; /* large */
+static struct tpp_fit_report report;
+
+static int set_up(void **state)
+{
+    (void)state;
+    tpp_fit_report_init(&report);
+    return tpp_hardware_find("dgx-h100", &base, NULL) != TPP_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tpp_fit_report_release(&report);
+    return 0;
+}
+
+static const struct tpp_fit_group *group_of(const char *name)
+{
+    for (size_t i = 0; i < report.num_groups; i++) {
+        if (strncmp(report.groups[i].name, name, strlen(name)) == 0) {
+            return &report.groups[i];
+        }
+    }
+    fail_msg("no group %s", name);
+    return NULL;
+}
+
+static const struct tpp_fit_value *value_of(const struct tpp_fit_group *group, const char *key)
+{
+    for (size_t i = 0; i < group->num_values; i++) {
+        if (strcmp(group->values[i].key, key) == 0) {
+            return &group->values[i];
+        }
+    }
+    fail_msg("no value %s", key);
+    return NULL;
+}
+
+static const struct tpp_hardware_origin *origin_of(const struct tpp_hardware *hardware, const char *key)
+{
+    uint32_t index = 0;
+    assert_true(tpp_hardware_field_index(key, &index));
+    return &hardware->origins[index];
+}
+
+static struct tpp_samples begin(const char *source, const char *format)
+{
+    struct tpp_samples samples;
+    tpp_samples_init(&samples);
+    assert_int_equal(tpp_samples_begin_file(&samples, source, format, NULL), TPP_OK);
+    return samples;
+}
+
+static void add(struct tpp_samples *samples, struct tpp_sample sample)
+{
+    snprintf(sample.device, sizeof sample.device, "NVIDIA H100");
+    sample.num_repeats = 1;
+    assert_int_equal(tpp_samples_add(samples, &sample, NULL), TPP_OK);
+}
+
+static void add_gemms(struct tpp_samples *samples, const struct tpp_gpu *gpu, double scatter)
+{
+    struct tpp_random random = {.state = 5};
+    for (int i = 0; i < 300; i++) {
+        struct tpp_sample sample = {.kind = TPP_SAMPLE_GEMM};
+        sample.gemm.m = (double)tpp_random_range(&random, 8, 60) * 128;
+        sample.gemm.n = i == 0 ? 896 : (double)tpp_random_range(&random, 8, 60) * 128;
+        sample.gemm.k = i == 1 ? 6400 : (double)tpp_random_range(&random, 8, 90) * 64;
+        sample.gemm.num_products = 1;
+        const struct tpp_gemm gemm = {sample.gemm.m, sample.gemm.n, sample.gemm.k, 1, TPP_GEMM_FORWARD, 2, false};
+        sample.seconds = tpp_gemm_seconds(gpu, &gemm) * exp(tpp_random_uniform(&random, -scatter, scatter));
+        add(samples, sample);
+    }
+}
+
+static void gemm_values_come_with_error_range_and_origin(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("runs/h100-gemm.jsonl", "samples");
+    struct tpp_hardware truth = base;
+    const struct tpp_fit_options options = {.name = "mine", .date = "2026-11-29"};
+    truth.gpu.gemm_max_fraction = 0.81;
+    truth.gpu.gemm_half_k = 250;
+    add_gemms(&samples, &truth.gpu, 0.04);
+    assert_int_equal(tpp_fit_profile(&samples, &base, &options, &fitted, &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, 0.81, 0.02);
+    CHECK_NUMBER(fitted.gpu.gemm_half_k, 250, 0.1);
+    assert_string_equal(fitted.name, "mine");
+    const struct tpp_fit_group *group = group_of("gemm");
+    assert_int_equal(group->num_samples, 300);
+    assert_true(group->held_out_after.count > 60 && group->held_out_after.count < 120); /* 30 % of 300, by layers */
+    assert_true(group->held_out_after.median < 0.03 && group->held_out_before.median > 0.1);
+    assert_int_equal(group->num_residuals, 300);
+    assert_non_null(strstr(group->range, "n 896 to 7"));
+    const struct tpp_hardware_origin *origin = origin_of(&fitted, "gpu.gemm_max_fraction");
+    assert_int_equal(origin->provenance, TPP_PROVENANCE_MEASURED);
+    assert_non_null(strstr(origin->source, "2026-11-29: 300 samples of h100-gemm.jsonl on NVIDIA H100"));
+    assert_int_equal(origin_of(&fitted, "gpu.num_sms")->provenance, TPP_PROVENANCE_DATASHEET);
+    tpp_samples_release(&samples);
+}
+
+static void values_from_tables_are_published_ones(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("t.csv", "table");
+    struct tpp_hardware truth = base;
+    truth.gpu.gemm_max_fraction = 0.8;
+    add_gemms(&samples, &truth.gpu, 0.02);
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    assert_int_equal(origin_of(&fitted, "gpu.gemm_max_fraction")->provenance, TPP_PROVENANCE_PUBLISHED);
+    assert_string_equal(fitted.name, "dgx-h100-fitted");
+    tpp_samples_release(&samples);
+}
+
+/* The profile already fits: what the fit makes of the scatter is no better on the samples held out, or hardly moves. */
+static void a_fit_that_is_no_better_keeps_the_base(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("t.csv", "table");
+    add_gemms(&samples, &base.gpu, 0.5);
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    const struct tpp_fit_group *group = group_of("gemm");
+    const struct tpp_fit_value *value = value_of(group, "gpu.gemm_max_fraction");
+    if (group->held_out_after.median > group->held_out_before.median) {
+        assert_string_equal(value->state, "no better on held-out samples");
+        CHECK_NUMBER(fitted.gpu.gemm_max_fraction, base.gpu.gemm_max_fraction, 0);
+        assert_string_equal(origin_of(&fitted, "gpu.gemm_max_fraction")->source,
+                            origin_of(&base, "gpu.gemm_max_fraction")->source);
+    } else {
+        CHECK_NUMBER(value->value, base.gpu.gemm_max_fraction, 0.1);
+    }
+    tpp_samples_release(&samples);
+}
+
+static void attention_gives_rates_of_each_kernel_and_pass(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("a.jsonl", "samples");
+    struct tpp_hardware truth = base;
+    struct tpp_random random = {.state = 8};
+    truth.gpu.flash_forward_fraction[TPP_ATTENTION_FLASH3] = 0.7;
+    truth.gpu.flash_backward_fraction[TPP_ATTENTION_FLASH3] = 0.51;
+    truth.gpu.flash_half_length = 700;
+    truth.gpu.flash_block_constant = 0.9;
+    for (int i = 0; i < 200; i++) {
+        struct tpp_sample sample = {.kind = TPP_SAMPLE_ATTENTION};
+        struct tpp_attention_sample *attention = &sample.attention;
+        attention->batch = (double)tpp_random_range(&random, 1, 4);
+        attention->num_heads = attention->num_query_groups = (double)tpp_random_range(&random, 4, 40);
+        attention->query_length = attention->key_length = (double)tpp_random_range(&random, 8, 128) * 128;
+        attention->qk_head_dim = attention->v_head_dim = 128;
+        attention->is_causal = true;
+        attention->is_backward = i % 3 == 0;
+        attention->kernel = TPP_ATTENTION_FLASH3;
+        const struct tpp_attention shape = {
+            attention->batch, attention->num_heads, attention->query_length, attention->key_length, 128, 128, true,
+            attention->kernel};
+        sample.seconds = (attention->is_backward ? tpp_flash_backward_seconds(&truth.gpu, &shape)
+                                                 : tpp_flash_forward_seconds(&truth.gpu, &shape)) *
+                         exp(tpp_random_uniform(&random, -0.03, 0.03));
+        add(&samples, sample);
+    }
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.flash_forward_fraction[TPP_ATTENTION_FLASH3], 0.7, 0.03);
+    CHECK_NUMBER(fitted.gpu.flash_backward_fraction[TPP_ATTENTION_FLASH3], 0.51, 0.03);
+    CHECK_NUMBER(fitted.gpu.flash_half_length, 700, 0.1);
+    CHECK_NUMBER(fitted.gpu.flash_block_constant, 0.9, 0.15);
+    CHECK_NUMBER(fitted.gpu.flash_forward_fraction[TPP_ATTENTION_FLASH2],
+                 base.gpu.flash_forward_fraction[TPP_ATTENTION_FLASH2], 0); /* not measured */
+    tpp_samples_release(&samples);
+}
+
+/* Times by hand: 12 us + (n-1)/n S / 300 GB/s, from 8 kB to 4 GB; no ramp, so that the half-rate size is small. */
+static void collectives_give_latency_and_bandwidth_of_each_group(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("c.jsonl", "samples");
+    for (int i = 0; i < 40; i++) {
+        struct tpp_sample sample = {.kind = TPP_SAMPLE_COLLECTIVE};
+        sample.collective.operation = TPP_ALL_GATHER;
+        sample.collective.bytes = (uint64_t)(8192 * pow(2, i * 0.48));
+        sample.collective.num_ranks = 4;
+        sample.collective.num_nodes = 1;
+        sample.seconds = 12e-6 + 0.75 * (double)sample.collective.bytes / 300e9;
+        add(&samples, sample);
+        sample.collective.num_wrong = 3; /* wrong results do not count */
+        sample.seconds *= 9;
+        add(&samples, sample);
+    }
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    const struct tpp_fit_group *group = group_of("all_gather, 4 ranks, 1 node");
+    assert_int_equal(group->num_samples, 40);
+    assert_false(group->is_in_profile);
+    CHECK_NUMBER(value_of(group, "node.all_gather_bus_bytes_per_second")->value, 300e9, 0.02);
+    CHECK_NUMBER(value_of(group, "node.base_latency_seconds")->value, 12e-6, 0.02);
+    const struct tpp_fit_group *node = group_of("collectives inside a node");
+    assert_true(node->is_in_profile);
+    CHECK_NUMBER(fitted.node.bus_bytes_per_second[TPP_ALL_GATHER], 300e9, 0.02);
+    CHECK_NUMBER(fitted.node.base_latency_seconds + 3 * fitted.node.hop_latency_seconds, 12e-6, 0.05);
+    CHECK_NUMBER(fitted.node.bus_bytes_per_second[TPP_ALL_REDUCE], base.node.bus_bytes_per_second[TPP_ALL_REDUCE], 0);
+    assert_int_equal(node->num_left_out, 40);
+    tpp_samples_release(&samples);
+}
+
+static void values_measured_directly_are_medians(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"kind\":\"value\",\"key\":\"gpu.kernel_gap_seconds\",\"values\":[1e-6,9e-6,2e-6]}\n"
+                               "{\"kind\":\"value\",\"key\":\"gpu.context_bytes\",\"values\":[500000001,500000002]}\n";
+    struct tpp_samples samples;
+    tpp_samples_init(&samples);
+    assert_int_equal(tpp_import_text(text, sizeof text - 1, "v.jsonl", NULL, &samples, NULL), TPP_OK);
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.kernel_gap_seconds, 2e-6, 1e-12);
+    assert_int_equal(fitted.gpu.context_bytes, 500000002); /* 500000001.5, to whole bytes */
+    assert_int_equal(origin_of(&fitted, "gpu.kernel_gap_seconds")->provenance, TPP_PROVENANCE_MEASURED);
+    tpp_samples_release(&samples);
+}
+
+static void samples_that_say_nothing_are_an_error(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("x", "samples");
+    struct tpp_error err;
+    const struct tpp_fit_options options = {.device = "B200"};
+    add_gemms(&samples, &base.gpu, 0.02);
+    assert_int_equal(tpp_fit_profile(&samples, &base, &options, &fitted, &report, &err), TPP_E_MISSING);
+    assert_non_null(strstr(err.message, "300 samples"));
+    tpp_samples_release(&samples);
+}
+
+static void a_report_is_printed_as_text_json_and_table(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("t.csv", "table");
+    struct tpp_hardware truth = base;
+    struct tpp_text text, table, json;
+    struct tpp_json_writer writer;
+    struct tpp_json_document *document;
+    struct tpp_json groups, group, member;
+    truth.gpu.gemm_max_fraction = 0.8;
+    add_gemms(&samples, &truth.gpu, 0.02);
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    tpp_text_init(&text);
+    tpp_text_init(&table);
+    tpp_text_init(&json);
+    tpp_json_writer_init(&writer);
+    tpp_fit_report_text(&report, &text);
+    tpp_fit_residual_table(&report, &table);
+    tpp_fit_report_json(&report, &writer, writer.root);
+    assert_non_null(strstr(text.data, "gpu.gemm_max_fraction"));
+    size_t num_lines = 0;
+    for (const char *p = table.data; (p = strchr(p, '\n')) != NULL; p++) {
+        num_lines++;
+    }
+    assert_int_equal(num_lines, 301); /* a header and 300 samples */
+    assert_int_equal(tpp_json_print(&writer, &json, NULL), TPP_OK);
+    assert_int_equal(tpp_json_parse(json.data, json.length, "report", &document, NULL), TPP_OK);
+    assert_true(tpp_json_member(tpp_json_root(document), "groups", &groups));
+    assert_true(tpp_json_at(groups, 0, &group, NULL));
+    static const char *const keys[] = {"name", "range", "samples", "values", "held_out_before", "held_out_after"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        assert_true(tpp_json_member(group, keys[i], &member));
+    }
+    tpp_json_document_free(document);
+    tpp_json_writer_release(&writer);
+    tpp_text_release(&text);
+    tpp_text_release(&table);
+    tpp_text_release(&json);
+    tpp_samples_release(&samples);
+}
+
+/* A step of 3 s of everything else and 7.02 s / g_max: 13 s when g_max is 0.702. */
+static enum tpp_code made_up_step(const struct tpp_hardware *hardware, const void *context, double *seconds,
+                                  struct tpp_error *err)
+{
+    (void)context;
+    (void)err;
+    *seconds = 3 + 7.02 / hardware->gpu.gemm_max_fraction;
+    return TPP_OK;
+}
+
+static void one_measured_step_scales_the_gemm_rate(void **state)
+{
+    (void)state;
+    struct tpp_error err;
+    fitted = base;
+    assert_int_equal(tpp_fit_one_step(&fitted, 13, "my run", made_up_step, NULL, &err), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, 0.702, 1e-9);
+    assert_int_equal(origin_of(&fitted, "gpu.gemm_max_fraction")->provenance, TPP_PROVENANCE_MEASURED);
+    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_max_fraction")->source, "my run"));
+    fitted = base;
+    assert_int_equal(tpp_fit_one_step(&fitted, 10, "my run", made_up_step, NULL, &err), TPP_E_RANGE); /* below 10.02 */
+    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, base.gpu.gemm_max_fraction, 0);
+    assert_non_null(strstr(err.message, "10.02"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(gemm_values_come_with_error_range_and_origin, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(values_from_tables_are_published_ones, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_fit_that_is_no_better_keeps_the_base, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(attention_gives_rates_of_each_kernel_and_pass, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(collectives_give_latency_and_bandwidth_of_each_group, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(values_measured_directly_are_medians, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(samples_that_say_nothing_are_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_report_is_printed_as_text_json_and_table, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_measured_step_scales_the_gemm_rate, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
