@@ -3,6 +3,7 @@
 #include "cli/find_plans.h"
 #include "cli/job_options.h"
 #include "cli/launch_script.h"
+#include "cli/no_plan.h"
 #include "cli/plan_json.h"
 #include "cli/report.h"
 #include "cli/risks.h"
@@ -16,7 +17,6 @@ struct plan_arguments {
 };
 
 #define ARG(field) offsetof(struct plan_arguments, field)
-#define NEAREST_SHOWN 5 /* of the plans that do not fit */
 
 static const struct tpp_option plan_options[] = {
     {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
@@ -39,18 +39,6 @@ struct findings {
     struct tpp_found_plans found;
 };
 
-/* "nearest": plans that miss memory by least, when nothing fits. */
-static void add_nearest(const struct findings *findings, struct tpp_json_writer *writer)
-{
-    size_t count;
-    const struct tpp_plan *nearest = tpp_search_nearest(findings->found.search, &count);
-    struct cJSON *array = tpp_json_add_array(writer, writer->root, "nearest");
-    for (size_t i = 0; i < count && i < NEAREST_SHOWN; i++) {
-        struct cJSON *object = tpp_json_add_object(writer, array, NULL);
-        tpp_plan_add_json((unsigned)i + 1, &nearest[i].strategy, &nearest[i].cost, writer, object);
-    }
-}
-
 static enum tpp_code answer_as_json(const struct findings *findings, struct tpp_answer *answer, struct tpp_error *err)
 {
     const struct tpp_launch_choices choices = {.slurm = false};
@@ -64,8 +52,15 @@ static enum tpp_code answer_as_json(const struct findings *findings, struct tpp_
         tpp_risks_add_json(&findings->inputs, plan, &writer, object);
         tpp_launch_add_json(&findings->inputs, &plan->strategy, &plan->cost, &choices, &writer, object);
     }
-    if (findings->found.num_plans == 0)
-        add_nearest(findings, &writer);
+    enum tpp_code code = TPP_OK;
+    if (findings->found.num_plans > 0)
+        tpp_reasons_add_json(findings->found.plans, findings->found.num_plans, &writer, writer.root);
+    else
+        code = tpp_no_plan_add_json(&findings->inputs, &findings->limits, &findings->found, &writer, writer.root, err);
+    if (code != TPP_OK) {
+        tpp_json_writer_release(&writer);
+        return code;
+    }
     tpp_found_plans_add_json(&findings->found, findings->arguments->reproducible, &writer, writer.root);
     tpp_job_inputs_add_json(&findings->arguments->job, &findings->inputs, &writer, writer.root);
     return tpp_answer_finish(&writer, answer, err);
@@ -100,33 +95,6 @@ static void append_launch(const struct findings *findings, const struct tpp_plan
     tpp_terminal_append_wrapped(&answer->text, err.hint, 7, 7, answer->width);
 }
 
-/* Nothing fits: which plans come nearest, or that no strategy can be run at all. */
-static enum tpp_code append_no_plan(const struct findings *findings, struct tpp_answer *answer, struct tpp_error *err)
-{
-    size_t count;
-    const struct tpp_plan *nearest = tpp_search_nearest(findings->found.search, &count);
-    if (count == 0) {
-        tpp_terminal_append_wrapped(
-            &answer->text,
-            "No strategy can be run: the framework, the sizes of the model and the pinned choices "
-            "rule out all of them. Pin less, or change the number of GPUs or the global batch.",
-            0, 0, answer->width);
-        return TPP_OK;
-    }
-    char missing[32];
-    const struct tpp_memory *memory = &nearest[0].cost.memory;
-    const double usable_bytes = memory->capacity_bytes * (1 - findings->limits.memory_headroom_fraction);
-    tpp_format_bytes(missing, sizeof missing, memory->device_total_bytes - usable_bytes);
-    if (memory->device_total_bytes > usable_bytes)
-        tpp_text_format(&answer->text, "Nothing fits: the nearest plan misses %s a GPU.\n\n", missing);
-    else
-        tpp_text_append(&answer->text,
-                        "Nothing fits: the nearest plan leaves too little memory for fragmentation.\n\n");
-    return tpp_report_table(nearest, count < NEAREST_SHOWN ? count : NEAREST_SHOWN, answer)
-               ? TPP_OK
-               : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
-}
-
 static enum tpp_code answer_as_text(const struct findings *findings, struct tpp_answer *answer, struct tpp_error *err)
 {
     const struct tpp_found_plans *found = &findings->found;
@@ -134,7 +102,7 @@ static enum tpp_code answer_as_text(const struct findings *findings, struct tpp_
     append_space(findings, &answer->text);
     tpp_text_append(&answer->text, "\n");
     if (found->num_plans == 0)
-        return append_no_plan(findings, answer, err);
+        return tpp_no_plan_append(&findings->inputs, &findings->limits, found, answer, err);
     if (!tpp_report_table(found->plans, found->num_plans, answer))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     tpp_text_append(&answer->text, "\n");

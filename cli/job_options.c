@@ -126,6 +126,8 @@ const struct tpp_option tpp_limit_options[] = {
      .help = "share of the GPU's memory that a plan must leave free, as in 0.05"},
     {"full-space", 0, TPP_OPTION_FLAG, PIN(full_space),
      .help = "search every bucket size, overlap switch and offload too"},
+    {"exhaustive", 0, TPP_OPTION_FLAG, PIN(exhaustive),
+     .help = "cost every strategy that can be run: the same answer, later"},
     {"threads", 0, TPP_OPTION_COUNT, PIN(threads), "N", .min = 1, .max = 256,
      .help = "threads of the search; the answer does not depend on it [processors online]"},
     {"top", 'k', TPP_OPTION_COUNT, PIN(top), "K", .min = 1, .max = 1000, .fallback = "10", .help = "plans to show"},

@@ -35,7 +35,7 @@ struct tpp_pin_arguments {
     int64_t max_tensor_parallel, max_pipeline_parallel, max_context_parallel, max_micro_batch_size;
     int64_t max_virtual_pipeline_stages, threads, top;
     double memory_headroom;
-    bool full_space;
+    bool full_space, exhaustive;
 };
 
 /* Everything a prediction needs, resolved: loaded, overridden and checked one by one (the evaluator checks them

@@ -33,6 +33,7 @@ void tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_sp
     limits->max_micro_batch_size = limit_of(arguments->max_micro_batch_size);
     limits->max_virtual_pipeline_stages = limit_of(arguments->max_virtual_pipeline_stages);
     limits->full_space = arguments->full_space;
+    limits->exhaustive = arguments->exhaustive;
     limits->num_threads = limit_of(arguments->threads);
     limits->keep = (uint32_t)arguments->top;
     if (arguments->memory_headroom != TPP_OPTION_ABSENT)

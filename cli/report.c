@@ -2,12 +2,12 @@
 
 #include "cli/terminal.h"
 #include "costmodel/base/units.h"
+#include "planner/advise.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define LABEL_WIDTH 22
-#define SAME_FRACTION 0.0005 /* a smaller difference of two step times is shown as none */
 
 static const char *seconds(char *buffer, size_t size, double value)
 {
@@ -289,87 +289,45 @@ bool tpp_report_table(const struct tpp_plan *plans, size_t num_plans, struct tpp
     return finish_table(table, answer);
 }
 
-/* Index of the largest time term that is not ideal compute. */
-static int largest_loss(const struct tpp_cost *cost)
+/* A sentence of the planner, which begins in lower case. */
+static void append_sentence(const char *sentence, struct tpp_answer *answer)
 {
-    int largest = TPP_TIME_MEMORY_BOUND;
-    for (int i = 0; i < TPP_TIME_TERM_COUNT; i++) {
-        const bool is_compute = i == TPP_TIME_GEMM || i == TPP_TIME_ATTENTION || i == TPP_TIME_EMBEDDING_HEAD;
-        if (!is_compute && cost->time_terms[i] > cost->time_terms[largest])
-            largest = i;
-    }
-    return largest;
-}
-
-/* Shares of a step by what binds it. */
-static void append_binding(const struct tpp_cost *cost, struct tpp_answer *answer)
-{
-    char line[512], total[32], capacity[32];
-    const double *terms = cost->time_terms;
-    const double math = terms[TPP_TIME_GEMM] + terms[TPP_TIME_ATTENTION] + terms[TPP_TIME_EMBEDDING_HEAD];
-    const int loss = largest_loss(cost);
-    const double scale = cost->step_seconds > 0 ? 100 / cost->step_seconds : 0;
-    snprintf(
-        line, sizeof line,
-        "%s: matrix products and attention are %.0f %% of the step, exposed communication %.0f %%, pipeline bubble "
-        "%.0f %%, recomputation %.0f %%; the largest loss is %s (%.1f %%). Memory: %s of %s.",
-        cost->exposed_communication_fraction >= 0.3 ? "Bound by the network"
-        : cost->bubble_fraction >= 0.3              ? "Bound by the pipeline bubble"
-        : scale * terms[TPP_TIME_HOST] >= 30        ? "Bound by the host's launches"
-        : scale * math >= 50                        ? "Bound by compute"
-                                                    : "Bound by no single resource",
-        scale * math, 100 * cost->exposed_communication_fraction, 100 * cost->bubble_fraction,
-        scale * terms[TPP_TIME_RECOMPUTE], tpp_time_term_name((enum tpp_time_term)loss), scale * terms[loss],
-        tpp_format_bytes(total, sizeof total, cost->memory.device_total_bytes),
-        tpp_format_bytes(capacity, sizeof capacity, cost->memory.capacity_bytes));
+    char line[300];
+    snprintf(line, sizeof line, "%s.", sentence);
+    if (line[0] >= 'a' && line[0] <= 'z')
+        line[0] = (char)(line[0] - 'a' + 'A');
     tpp_text_append(&answer->text, "  ");
     tpp_terminal_append_wrapped(&answer->text, line, 2, 2, answer->width);
-}
-
-static void append_term_differences(const struct tpp_cost *first, const struct tpp_cost *second, char *line,
-                                    size_t size)
-{
-    size_t used = strlen(line);
-    bool named[TPP_TIME_TERM_COUNT] = {false};
-    const char *separator = "; it loses";
-    for (int round = 0; round < 3; round++) {
-        int largest = -1;
-        double most = 0.005 * first->step_seconds; /* less is not worth a word */
-        for (int i = 0; i < TPP_TIME_TERM_COUNT; i++) {
-            const double difference = second->time_terms[i] - first->time_terms[i];
-            if (!named[i] && difference > most) {
-                most = difference;
-                largest = i;
-            }
-        }
-        if (largest < 0 || used >= size)
-            return;
-        char buffer[32];
-        named[largest] = true;
-        used += (size_t)snprintf(line + used, size - used, "%s %s in %s", separator,
-                                 seconds(buffer, sizeof buffer, most), tpp_time_term_name((enum tpp_time_term)largest));
-        separator = ",";
-    }
 }
 
 void tpp_report_reasons(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer)
 {
+    struct tpp_reasons reasons;
+    tpp_reasons_find(plans, num_plans, &reasons);
     tpp_text_append(&answer->text, "Why the first one wins\n");
-    append_binding(&plans[0].cost, answer);
-    if (num_plans < 2)
+    append_sentence(reasons.winner, answer);
+    if (reasons.has_runner_up)
+        append_sentence(reasons.runner_up, answer);
+}
+
+void tpp_reasons_add_json(const struct tpp_plan *plans, size_t num_plans, struct tpp_json_writer *writer,
+                          struct cJSON *parent)
+{
+    struct tpp_reasons reasons;
+    tpp_reasons_find(plans, num_plans, &reasons);
+    struct cJSON *object = tpp_json_add_object(writer, parent, "reasons");
+    tpp_json_add_string(writer, object, "winner", reasons.winner);
+    tpp_json_add_string(writer, object, "binding", tpp_binding_name(reasons.binding));
+    tpp_json_add_string(writer, object, "largest_loss", tpp_binding_name(reasons.loss));
+    tpp_json_add_number(writer, object, "device_memory_fraction", reasons.device_memory_fraction);
+    struct cJSON *fractions = tpp_json_add_object(writer, object, "fractions");
+    for (int i = 0; i < TPP_BINDING_COUNT; i++)
+        tpp_json_add_number(writer, fractions, tpp_binding_name((enum tpp_binding)i), reasons.fractions[i]);
+    if (!reasons.has_runner_up)
         return;
-    char line[512], buffer[32];
-    const struct tpp_cost *first = &plans[0].cost, *second = &plans[1].cost;
-    const double difference = second->step_seconds - first->step_seconds;
-    const double memory = second->memory.device_total_bytes - first->memory.device_total_bytes;
-    if (difference < SAME_FRACTION * first->step_seconds)
-        snprintf(line, sizeof line, "The second is as fast (within 0.05 %%) and needs %s %s memory",
-                 tpp_format_bytes(buffer, sizeof buffer, memory < 0 ? -memory : memory), memory < 0 ? "less" : "more");
-    else
-        snprintf(line, sizeof line, "The second takes %s longer (%.1f %%%s)",
-                 seconds(buffer, sizeof buffer, difference), 100 * difference / first->step_seconds,
-                 second->step_seconds_low < first->step_seconds_high ? ", inside the error of both predictions" : "");
-    append_term_differences(first, second, line, sizeof line);
-    tpp_text_append(&answer->text, "  ");
-    tpp_terminal_append_wrapped(&answer->text, line, 2, 2, answer->width);
+    tpp_json_add_string(writer, object, "runner_up", reasons.runner_up);
+    tpp_json_add_number(writer, object, "runner_up_loss_seconds", reasons.runner_up_loss_seconds);
+    tpp_json_add_number(writer, object, "runner_up_loss_fraction", reasons.runner_up_loss_fraction);
+    tpp_json_add_string(writer, object, "runner_up_term", tpp_time_term_name(reasons.runner_up_term));
+    tpp_json_add_number(writer, object, "runner_up_term_seconds", reasons.runner_up_term_seconds);
 }

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/job_options.h"
+#include "costmodel/base/json_write.h"
 #include "costmodel/evaluate.h"
 #include "planner/search.h"
 
@@ -17,5 +18,8 @@ bool tpp_report_stages(const struct tpp_stage_cost *stages, size_t num_stages, s
 bool tpp_report_table(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer);
 /* What binds the first plan, and what the second loses against it and where. */
 void tpp_report_reasons(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer);
+/* The same as "reasons": {...}. */
+void tpp_reasons_add_json(const struct tpp_plan *plans, size_t num_plans, struct tpp_json_writer *writer,
+                          struct cJSON *parent);
 
 #endif

@@ -14,7 +14,6 @@ static const double fused_adam_bytes = 34, foreach_adam_bytes = 44;
 static const double foreach_tensor_seconds = 5e-6;
 /* Megatron's default bucket (launch-formats 1.4): elements, and elements a data-parallel rank. */
 static const double megatron_bucket = 40e6, megatron_bucket_per_rank = 1e6;
-static const double deepspeed_bucket = 5e8;
 
 struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
                                       uint32_t gpus_per_node)
@@ -47,7 +46,7 @@ static double num_buckets(const struct tpp_stack *stack, const struct tpp_replic
         bucket = stack->engine == TPP_ENGINE_MEGATRON
                      ? fmax(megatron_bucket, megatron_bucket_per_rank * replicas->all.size)
                  : stack->engine == TPP_ENGINE_DDP ? 25e6 / stack->gradient_bytes
-                                                   : deepspeed_bucket;
+                                                   : TPP_DEEPSPEED_DEFAULT_BUCKET;
     return fmax(1, ceil(parameters / bucket));
 }
 

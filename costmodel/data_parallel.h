@@ -11,6 +11,9 @@
 
 #include <stdbool.h>
 
+/* DeepSpeed's default reduce_bucket_size and allgather_bucket_size, elements (launch-formats 3). */
+#define TPP_DEEPSPEED_DEFAULT_BUCKET 5e8
+
 struct tpp_replicas {
     struct tpp_group all;      /* dp * c ranks that hold the same parameters */
     struct tpp_group shard;    /* ranks the states are sharded over; == all without a smaller group */

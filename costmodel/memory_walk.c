@@ -1,5 +1,7 @@
 #include "costmodel/memory_walk.h"
 
+#include "costmodel/data_parallel.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -112,6 +114,9 @@ static double dummy_bytes(const struct tpp_walk_stage *stage)
     return stage->decoder->bytes[TPP_TENSOR_DUMMY] + (stage->head ? stage->head->bytes[TPP_TENSOR_DUMMY] : 0);
 }
 
+/* DeepSpeed's defaults of stage3_max_live_parameters and stage3_prefetch_bucket_size, elements (launch-formats 3). */
+static const double deepspeed_live_parameters = 1e9, deepspeed_prefetch_bucket = 5e7;
+
 /* ZeRO-3/FSDP: gathered parameters (the unit in use and the prefetched one, with their copies; the root unit), gradients
  * before their reduce-scatter (4.4). */
 static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
@@ -122,7 +127,7 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
     const double embedding = stage->embedding ? stage->embedding->parameters : 0;
     const double head = stage->head ? stage->head->parameters : 0;
     if (walk->stack->engine == TPP_ENGINE_DEEPSPEED)
-        return w * fmin(1e9, 5e7 + 2 * unit + fmax(embedding, head));
+        return w * fmin(deepspeed_live_parameters, deepspeed_prefetch_bucket + 2 * unit + fmax(embedding, head));
     const bool quantised = walk->job->task == TPP_TASK_QLORA;
     const double linear_bytes = stage->decoder->linear_parameters * (quantised ? TPP_NF4_BYTES : w);
     const double unit_bytes = linear_bytes + (unit - stage->decoder->linear_parameters) * w;
@@ -130,26 +135,26 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
     return 4 * unit_bytes + w * (embedding + head) + gradients;
 }
 
+/* Reduce and gather buffers of DeepSpeed's pipeline engine (15.7). */
+static const double pipeline_engine_buffer_bytes = 2e9;
+
+/* Communication buffers (4.4, 15.7): DeepSpeed's contiguous buckets, two with overlap; its pipeline engine's buffers and
+ * the stage output of every micro-batch in flight. Megatron reduces in the main-gradient buffer. */
 static double bucket_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
 {
     const struct tpp_strategy *strategy = walk->strategy;
     const struct tpp_stack *stack = walk->stack;
-    const double default_bucket = 5e8, g = stack->gradient_bytes;
-    const double reduce = strategy->reduce_bucket_size ? (double)strategy->reduce_bucket_size : default_bucket;
-    const double trainable = stage->num_layers * stage->decoder->trainable_parameters;
-    switch (stack->engine) {
-    case TPP_ENGINE_DEEPSPEED:
-        if (strategy->zero_stage == 0 || strategy->data_parallel * strategy->context_parallel <= 1)
-            return 0;
-        return (strategy->overlap_grad_reduce ? 2 : 1) * g * fmin(reduce, trainable);
-    case TPP_ENGINE_DEEPSPEED_PIPELINE:
-        /* Reduce and gather buffers, and the stage output of every micro-batch in flight [15.7]. */
-        return 2e9 + (strategy->pipeline_parallel > 1
-                          ? stage->in_flight * stage->decoder->bytes[TPP_TENSOR_INPUT]
-                          : 0);
-    default:
-        return 0;
+    const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
+    if (stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE) {
+        const double outputs = strategy->pipeline_parallel > 1 ? stage->in_flight : 0;
+        return pipeline_engine_buffer_bytes + outputs * stage->decoder->bytes[TPP_TENSOR_INPUT];
     }
+    if (stack->engine != TPP_ENGINE_DEEPSPEED || strategy->zero_stage == 0 || replicas <= 1)
+        return 0;
+    const double bucket =
+        strategy->reduce_bucket_size ? (double)strategy->reduce_bucket_size : TPP_DEEPSPEED_DEFAULT_BUCKET;
+    const double trainable = stage->num_layers * stage->decoder->trainable_parameters;
+    return (strategy->overlap_grad_reduce ? 2 : 1) * stack->gradient_bytes * fmin(bucket, trainable);
 }
 
 /* 10.1: reserved over allocated with static shapes, best case of the published runs. */

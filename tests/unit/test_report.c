@@ -45,44 +45,42 @@ static void sizes_that_are_one_everywhere_have_no_column(void **state)
     tpp_text_release(&answer.text);
 }
 
-static void reasons_name_where_the_second_loses(void **state)
+static void reasons_are_given_as_text_and_as_json(void **state)
 {
     struct tpp_answer answer = {.width = 1000};
     struct tpp_plan plans[2] = {make_plan(4, 10), make_plan(8, 13)};
+    struct tpp_json_writer writer;
     (void)state;
     plans[0].cost.time_terms[TPP_TIME_GEMM] = plans[1].cost.time_terms[TPP_TIME_GEMM] = 9;
     plans[0].cost.time_terms[TPP_TIME_TENSOR_COMM] = 1;
     plans[1].cost.time_terms[TPP_TIME_TENSOR_COMM] = 4;
     tpp_text_init(&answer.text);
     tpp_report_reasons(plans, 2, &answer);
-    check_contains(&answer, "Bound by compute", true);
-    check_contains(&answer, "longer (30.0 %)", true); /* 13 / 10; intervals 9..11 and 11.7..14.3 do not meet */
-    check_contains(&answer, "it loses 3.00 s in tensor_parallel", true);
+    check_contains(&answer, "Compute binds", true);
+    check_contains(&answer, "30.0 %", true); /* 13 / 10 */
+    check_contains(&answer, "tensor_parallel, 3.00 s more", true);
     tpp_text_clear(&answer.text);
-    plans[1] = make_plan(8, 10.5); /* 9.45 .. 11.55 meets 9 .. 11 */
-    tpp_report_reasons(plans, 2, &answer);
-    check_contains(&answer, "inside the error of both predictions", true);
-    tpp_text_clear(&answer.text);
-    plans[1] = make_plan(8, 10.0001);
-    tpp_report_reasons(plans, 2, &answer);
-    check_contains(&answer, "as fast", true);
+    tpp_json_writer_init(&writer);
+    tpp_reasons_add_json(plans, 2, &writer, writer.root);
+    assert_int_equal(tpp_json_print(&writer, &answer.text, NULL), TPP_OK);
+    check_contains(&answer, "\"binding\": \"compute\"", true);
+    check_contains(&answer, "\"compute\": 0.9", true); /* 9 of 10 seconds */
+    check_contains(&answer, "\"runner_up_term_seconds\": 3", true);
+    tpp_json_writer_release(&writer);
     tpp_text_release(&answer.text);
 }
 
-static void what_binds_is_named(void **state)
+static void the_only_plan_has_no_runner_up(void **state)
 {
     struct tpp_answer answer = {.width = 1000};
     struct tpp_plan plan = make_plan(8, 10);
     (void)state;
-    plan.cost.exposed_communication_fraction = 0.41;
+    plan.cost.time_terms[TPP_TIME_BUBBLE] = 6;
+    plan.cost.time_terms[TPP_TIME_GEMM] = 4;
     tpp_text_init(&answer.text);
     tpp_report_reasons(&plan, 1, &answer);
-    check_contains(&answer, "Bound by the network", true);
-    tpp_text_clear(&answer.text);
-    plan.cost.exposed_communication_fraction = 0;
-    plan.cost.bubble_fraction = 0.6;
-    tpp_report_reasons(&plan, 1, &answer);
-    check_contains(&answer, "Bound by the pipeline bubble", true);
+    check_contains(&answer, "Bubble binds", true);
+    check_contains(&answer, "second", false);
     tpp_text_release(&answer.text);
 }
 
@@ -90,8 +88,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_that_are_one_everywhere_have_no_column),
-        cmocka_unit_test(reasons_name_where_the_second_loses),
-        cmocka_unit_test(what_binds_is_named),
+        cmocka_unit_test(reasons_are_given_as_text_and_as_json),
+        cmocka_unit_test(the_only_plan_has_no_runner_up),
     };
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

@@ -1,0 +1,60 @@
+/* The job itself: batch, precision, impossible times, debugging switches (cost-model 10.2 item 11; field notes A4, A9).
+ */
+#include "planner/risk_checks.h"
+
+#define SMALL_BATCH_TOKENS 1e6
+#define LARGE_BATCH_TOKENS 16e6
+#define MANY_ACCUMULATIONS 32 /* sums of so many 16-bit gradients lose digits */
+
+static void batch_tokens(struct tpp_risk_context *c)
+{
+    const double tokens = (double)c->job->global_batch_size * (double)c->job->sequence_length;
+    const bool is_small = tokens < SMALL_BATCH_TOKENS;
+    if (c->job->task == TPP_TASK_PRETRAIN && (is_small || tokens > LARGE_BATCH_TOKENS)) {
+        tpp_risk_add(c, is_small ? "small-batch" : "large-batch", TPP_SEVERITY_INFO, NULL,
+                     "a global batch of %.3g tokens is %s what pretraining usually uses (1 to 16 million): a matter of "
+                     "optimisation, not of speed",
+                     tokens, is_small ? "below" : "above");
+    }
+}
+
+static void half_precision(struct tpp_risk_context *c)
+{
+    if (c->job->precision == TPP_PRECISION_FP16) {
+        tpp_risk_add(c, "fp16-loss-scaling", TPP_SEVERITY_INFO,
+                     c->hardware->gpu.has_bf16 ? "use bf16, which this GPU has" : "use dynamic loss scaling",
+                     "fp16 needs loss scaling, and steps are skipped when it overflows");
+    }
+}
+
+static void short_sums(struct tpp_risk_context *c)
+{
+    const unsigned long long m = c->strategy->num_micro_batches;
+    if (c->stack->gradient_bytes == 2 && !c->stack->fp32_accumulation && m >= MANY_ACCUMULATIONS &&
+        !tpp_job_is_adapter(c->job)) {
+        tpp_risk_add(c, "16-bit-accumulation", TPP_SEVERITY_WARNING, "accumulate gradients in fp32",
+                     "the gradients of %llu micro-batches are summed in 16 bits", m);
+    }
+}
+
+static void impossible(struct tpp_risk_context *c)
+{
+    if (c->cost->model_flops_utilization > 1) {
+        tpp_risk_add(c, "impossible-utilization", TPP_SEVERITY_ERROR,
+                     "check the step time, the batch and the GPU of the profile",
+                     "the step time means %.0f %% of the GPUs' peak: physics forbids it",
+                     100 * c->cost->model_flops_utilization);
+    }
+}
+
+static void blocking_launches(struct tpp_risk_context *c)
+{
+    if (c->stack->launch_blocking) {
+        tpp_risk_add(c, "launch-blocking", TPP_SEVERITY_WARNING, "unset CUDA_LAUNCH_BLOCKING in production",
+                     "blocking launches let nothing overlap: a switch for finding faults");
+    }
+}
+
+tpp_risk_check *const tpp_risk_job_checks[] = {
+    batch_tokens, half_precision, short_sums, impossible, blocking_launches, NULL,
+};
