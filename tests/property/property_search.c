@@ -162,6 +162,13 @@ struct collection {
     size_t count, capacity;
 };
 
+static void sort(struct collection *all, int (*compare)(const void *, const void *))
+{
+    if (all->count > 0) { /* qsort takes no NULL */
+        qsort(all->plans, all->count, sizeof *all->plans, compare);
+    }
+}
+
 static void collect(struct collection *all, const struct scene *scene, struct tpp_evaluator *evaluator,
                     const struct tpp_strategy *strategy)
 {
@@ -238,7 +245,7 @@ static void the_search_finds_what_brute_force_finds(void **state)
         scene.limits.max_micro_batch_size = 2;
         struct collection all = collect_all(&scene);
         brute_headroom = scene.limits.memory_headroom_fraction;
-        qsort(all.plans, all.count, sizeof *all.plans, by_rank);
+        sort(&all, by_rank);
         struct tpp_plan expected[40];
         const size_t num_expected = take_distinct(&all, scene.limits.keep, brute_headroom, expected);
         struct tpp_search *search = run(&scene, &scene.limits, UINT64_MAX);
@@ -364,7 +371,7 @@ static void no_strategy_is_made_twice(void **state)
     for (int i = 0; i < 8; i++) {
         struct scene scene = random_scene(&random);
         struct collection all = collect_all(&scene);
-        qsort(all.plans, all.count, sizeof *all.plans, by_strategy);
+        sort(&all, by_strategy);
         for (size_t k = 1; k < all.count; k++) {
             assert_true(by_strategy(&all.plans[k - 1], &all.plans[k]) < 0);
         }
