@@ -13,6 +13,8 @@
 struct tpp_validity { /* a value; one per thread */
     enum tpp_release release;
     struct tpp_rule_settings settings; /* of the last strategy */
+    struct tpp_strategy last;          /* the search asks for many that rules cannot tell apart, one after the other */
+    bool has_last, last_answer;
 };
 
 /* The release is the stack's where it names one of Megatron Core, else the newest. */

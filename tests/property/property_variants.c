@@ -138,6 +138,32 @@ static void a_framework_accepts_all_variants_of_a_group_or_none(void **state)
     }
 }
 
+/* The answer does not depend on what was asked before. */
+static void an_answer_of_the_rules_does_not_depend_on_the_one_before(void **state)
+{
+    (void)state;
+    struct tpp_random random = {.state = 33550336};
+    for (int i = 0; i < NUM_STACKS; i++) {
+        static struct tpp_space_cell cell;
+        struct scene scene;
+        open_scene(&scene, stacks[i].model, stacks[i].framework, stacks[i].engine);
+        for (int draw = 0; draw < 100; draw++) {
+            tpp_space_cell(scene.space, tpp_random_range(&random, 0, tpp_space_num_cells(scene.space) - 1), &cell);
+            const uint64_t first = cell.num_groups > 0 ? tpp_random_range(&random, 0, cell.num_groups - 1) : 0;
+            for (uint64_t group = first; group < cell.num_groups && group < first + 40; group++) {
+                struct tpp_strategy strategy;
+                struct tpp_validity fresh;
+                if (tpp_space_group(scene.space, &cell, group, &strategy)) {
+                    tpp_validity_init(scene.model, hardware.gpu.compute_capability, &scene.job, &scene.stack, &fresh);
+                    assert_int_equal(tpp_validity_accepts(&scene.validity, &strategy),
+                                     tpp_validity_accepts(&fresh, &strategy));
+                }
+            }
+        }
+        close_scene(&scene);
+    }
+}
+
 static void memory_never_grows_with_the_zero_stage(void **state)
 {
     (void)state;
@@ -202,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_variant_is_below_the_bound_of_another),
         cmocka_unit_test(a_framework_accepts_all_variants_of_a_group_or_none),
+        cmocka_unit_test(an_answer_of_the_rules_does_not_depend_on_the_one_before),
         cmocka_unit_test(memory_never_grows_with_the_zero_stage),
         cmocka_unit_test(more_bandwidth_is_never_slower),
     };
