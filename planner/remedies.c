@@ -2,6 +2,7 @@
 
 #include "costmodel/base/units.h"
 #include "planner/advise.h"
+#include "planner/rank.h"
 
 #include <stdio.h>
 
@@ -39,7 +40,7 @@ static bool find_plan(struct finder *finder, const struct change *change, struct
     struct tpp_search *search;
     struct tpp_space_limits limits = change->limits;
     struct tpp_error err;
-    bool done = false;
+    bool done = false, found = false;
     size_t count = 0;
     limits.keep = 1;
     enum tpp_code code =
@@ -49,7 +50,8 @@ static bool find_plan(struct finder *finder, const struct change *change, struct
     }
     if (code == TPP_OK) {
         const struct tpp_plan *best = tpp_search_best(search, &count);
-        *plan = count > 0 ? best[0] : *plan;
+        found = count > 0 && tpp_rank_class(&best[0].cost.memory, limits.memory_headroom_fraction) == TPP_RANK_FITS;
+        *plan = found ? best[0] : *plan;
     }
     tpp_search_free(search);
     if (code == TPP_E_MEMORY || code == TPP_E_INTERNAL) {
@@ -58,7 +60,7 @@ static bool find_plan(struct finder *finder, const struct change *change, struct
             *finder->err = err;
         }
     }
-    return count > 0;
+    return found;
 }
 
 static void describe(const char *what, struct tpp_remedy *remedy)

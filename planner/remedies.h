@@ -25,7 +25,7 @@ struct tpp_remedy {
     enum tpp_remedy_kind kind;
     struct tpp_job job;     /* as changed */
     struct tpp_stack stack; /* as changed */
-    struct tpp_plan plan;   /* the best one then */
+    struct tpp_plan plan;   /* the best one then; it fits with room, tight ones are not proposed */
     char sentence[256];     /* what to change and what comes out; lower case, no full stop */
 };
 
