@@ -188,6 +188,34 @@ static void pins_and_limits_reach_the_search(void **state)
     CHECK_NUMBER(limits.memory_headroom_fraction, 0.1, 1e-12);
 }
 
+static const char *choices_of(const char *name)
+{
+    const struct tpp_option *option = tpp_options_find(parts, name);
+    assert_non_null(option);
+    return option->choices;
+}
+
+/* The option table writes the names out; the cost model has them too. */
+static void choices_are_the_names_of_the_cost_model(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TPP_FRAMEWORK_COUNT; i++)
+        assert_int_equal(tpp_choice_index(choices_of("--framework"), tpp_framework_name((enum tpp_framework)i)), i);
+    for (int i = 0; i < TPP_ENGINE_COUNT; i++)
+        assert_int_equal(tpp_choice_index(choices_of("--engine"), tpp_engine_name((enum tpp_engine)i)), i);
+    for (int i = 0; i < TPP_ATTENTION_KERNEL_COUNT; i++) /* "auto" is first */
+        assert_int_equal(
+            tpp_choice_index(choices_of("--attention"), tpp_attention_kernel_name((enum tpp_attention_kernel)i)),
+            i + 1);
+    for (int i = TPP_CONTEXT_RING; i <= TPP_CONTEXT_HYBRID; i++)
+        assert_int_equal(
+            tpp_choice_index(choices_of("--context-kind"), tpp_context_kind_name((enum tpp_context_kind)i)), i);
+    for (int i = TPP_RECOMPUTE_NONE; i <= TPP_RECOMPUTE_FULL; i++)
+        assert_int_equal(tpp_choice_index(choices_of("--recompute"), tpp_recompute_name((enum tpp_recompute)i)), i);
+    assert_string_equal(choices_of("--precision"), "bf16|fp16|fp32|fp8");
+    assert_string_equal(choices_of("--task"), "pretrain|sft|lora|qlora");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +225,7 @@ int main(void)
         cmocka_unit_test(software_follows_the_framework_until_it_is_said),
         cmocka_unit_test(adapters_have_ranks_and_other_tasks_do_not),
         cmocka_unit_test(pins_and_limits_reach_the_search),
+        cmocka_unit_test(choices_are_the_names_of_the_cost_model),
     };
     return cmocka_run_group_tests_name("job_options", tests, NULL, NULL);
 }
