@@ -120,7 +120,7 @@ const struct tpp_command tpp_command_predict = {
                   "--global-batch-size=128 --strategy=tp=4,pp=2,mbs=1,zero=1,sp=1,recompute=full",
                   "one layout in full"},
                  {"tp-plan predict --model=codellama-13b --cluster=dgx-a100-80g --nodes=4 --seq-length=8192 "
-                  "--global-batch-size=128 --strategy=tp=2,mbs=2,zero=1,sp=1 --explain --json",
+                  "--global-batch-size=128 --strategy=tp=2,mbs=2,zero=1,sp=1,recompute=full --explain --json",
                   "every term, for another program"}},
     .arguments_size = sizeof(struct predict_arguments),
     .run = run,
