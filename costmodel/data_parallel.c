@@ -38,8 +38,8 @@ static double overlapped(double transfer_seconds, double num_buckets, double com
     return exposed + slowdown * (transfer_seconds - exposed);
 }
 
-static double num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
-                          uint64_t given)
+double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
+                                uint64_t given)
 {
     double bucket = (double)given;
     if (given == 0)
@@ -50,29 +50,46 @@ static double num_buckets(const struct tpp_stack *stack, const struct tpp_replic
     return fmax(1, ceil(parameters / bucket));
 }
 
-double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const struct tpp_links *links,
-                                    const struct tpp_stack *stack, const struct tpp_strategy *strategy,
-                                    const struct tpp_replicas *replicas, const struct tpp_gradient_step *step)
+struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                                    const struct tpp_replicas *replicas)
 {
+    struct tpp_gradient_traffic traffic = {0};
     if (replicas->all.size <= 1 || strategy->zero_stage >= 3 || tpp_engine_is_fsdp(stack->engine))
-        return 0;
-    const double P = step->parameters, gradient_bytes = stack->reduce_bytes * P, slow = hardware->overlap_slowdown_fraction;
+        return traffic;
     const bool is_deepspeed = stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
     const bool sharded = replicas->shard_ranks > 1, has_groups = replicas->replicate.size > 1;
     const bool scatter = sharded && !has_groups && !(is_deepspeed && strategy->zero_stage < 2);
     const bool may_overlap = !stack->launch_blocking && stack->engine != TPP_ENGINE_DEEPSPEED_PIPELINE;
-    const double nb = num_buckets(stack, replicas, P, strategy->reduce_bucket_size);
-    const double na = num_buckets(stack, replicas, P, strategy->allgather_bucket_size);
-    const double reduce = nb * tpp_collective_seconds(links, scatter ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE,
-                                                      &replicas->all, gradient_bytes / nb);
+    traffic.has_any = true;
+    traffic.reduce = scatter ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE;
+    traffic.gathers = sharded;
+    traffic.reduces_each_micro_batch = is_deepspeed && strategy->zero_stage == 2;
+    traffic.reduce_overlaps = may_overlap && strategy->overlap_grad_reduce;
+    traffic.gather_overlaps = may_overlap && strategy->overlap_param_gather && sharded;
+    return traffic;
+}
+
+double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const struct tpp_links *links,
+                                    const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                    const struct tpp_replicas *replicas, const struct tpp_gradient_step *step)
+{
+    const struct tpp_gradient_traffic traffic = tpp_gradient_traffic_of(stack, strategy, replicas);
+    if (!traffic.has_any)
+        return 0;
+    const double P = step->parameters, gradient_bytes = stack->reduce_bytes * P, slow = hardware->overlap_slowdown_fraction;
+    const double nb = tpp_gradient_num_buckets(stack, replicas, P, strategy->reduce_bucket_size);
+    const double na = tpp_gradient_num_buckets(stack, replicas, P, strategy->allgather_bucket_size);
+    const double reduce = nb * tpp_collective_seconds(links, traffic.reduce, &replicas->all, gradient_bytes / nb);
     const double gather =
-        sharded ? na * tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, stack->weight_bytes * P / na) : 0;
+        traffic.gathers
+            ? na * tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, stack->weight_bytes * P / na)
+            : 0;
     /* ZeRO-2 keeps gradients sharded: every micro-step reduces, behind its own backward. */
-    const double steps = is_deepspeed && strategy->zero_stage == 2 ? (double)strategy->num_micro_batches : 1;
+    const double steps = traffic.reduces_each_micro_batch ? (double)strategy->num_micro_batches : 1;
     double exposed = steps * reduce + gather;
-    if (may_overlap && strategy->overlap_grad_reduce)
+    if (traffic.reduce_overlaps)
         exposed = steps * overlapped(reduce, nb, step->last_backward_seconds, slow) + gather;
-    if (may_overlap && strategy->overlap_param_gather && sharded)
+    if (traffic.gather_overlaps)
         exposed += overlapped(gather, na, step->first_forward_seconds, slow) - gather;
     return exposed;
 }

@@ -25,6 +25,21 @@ struct tpp_replicas {
 struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
                                       uint32_t gpus_per_node);
 
+/* How the gradients of a step and the parameters after it travel (7 "DP", 9.1, 15.7): what tpp_gradient_exposed_seconds
+ * sums up, and what the simulator runs bucket by bucket. */
+struct tpp_gradient_traffic {
+    bool has_any;                 /* false: nobody to reduce with, or the traffic is in the layers (ZeRO-3, FSDP) */
+    enum tpp_collective reduce;   /* over replicas->all */
+    bool gathers;                 /* parameters over replicas->shard */
+    bool reduces_each_micro_batch; /* ZeRO-2: gradients are kept sharded */
+    bool reduce_overlaps, gather_overlaps;
+};
+struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                                    const struct tpp_replicas *replicas);
+/* Buckets of `parameters` elements: `given` elements each, 0 = the engine's default. */
+double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
+                                uint64_t given);
+
 struct tpp_gradient_step {
     double parameters;         /* trainable, on one rank of the stage */
     double last_backward_seconds, first_forward_seconds; /* one micro-batch of the whole stage */

@@ -37,6 +37,10 @@ struct tpp_evaluator {
 const struct tpp_layer *tpp_evaluator_layer(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                             enum tpp_layer_kind kind);
 
+/* The program of the layer and what times it, for a reader of single operations. Valid until the evaluator is used again. */
+const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                                enum tpp_layer_kind kind, struct tpp_timing *timing);
+
 /* The parts of one strategy that all stages share. */
 struct tpp_assembly {
     const struct tpp_layer *decoder, *embedding, *head;

@@ -87,31 +87,45 @@ static struct tpp_group context_group(const struct tpp_evaluator *evaluator, con
     return tpp_group_place(size, stride, evaluator->hardware->node.num_gpus);
 }
 
-static void measure(struct tpp_evaluator *evaluator, struct tpp_memo_entry *entry)
+static struct tpp_timing make_timing(const struct tpp_evaluator *evaluator, const struct tpp_layer_key *key)
 {
-    const struct tpp_layer_axes *axes = &entry->key.axes;
+    const struct tpp_layer_axes *axes = &key->axes;
     const uint32_t t = axes->tensor_parallel, c = axes->context_parallel;
     const uint32_t u = axes->context_kind == TPP_CONTEXT_ULYSSES  ? c
                        : axes->context_kind == TPP_CONTEXT_HYBRID ? axes->ulysses_parallel
                                                                   : 1;
-    struct tpp_timing timing = {
+    return (struct tpp_timing){
         .gpu = &evaluator->hardware->gpu,
         .links = &evaluator->tensor_links,
         .context_links = &evaluator->links,
         .overlap_slowdown_fraction = evaluator->hardware->overlap_slowdown_fraction,
         .memory_bound_factor = evaluator->stack->memory_bound_factor,
-        .tensor_group = entry->key.placed_tensor_ranks > 0
-                            ? tpp_group_place_by_hand(t, entry->key.placed_tensor_ranks)
+        .tensor_group = key->placed_tensor_ranks > 0
+                            ? tpp_group_place_by_hand(t, key->placed_tensor_ranks)
                             : tpp_group_place(t, 1, evaluator->hardware->node.num_gpus),
-        .ulysses_group = context_group(evaluator, &entry->key, u, t),
-        .context_group = context_group(evaluator, &entry->key, axes->context_kind == TPP_CONTEXT_HYBRID ? c / u : c,
+        .ulysses_group = context_group(evaluator, key, u, t),
+        .context_group = context_group(evaluator, key, axes->context_kind == TPP_CONTEXT_HYBRID ? c / u : c,
                                        axes->context_kind == TPP_CONTEXT_HYBRID ? t * u : t),
-        .tensor_comm_overlap = entry->key.tensor_comm_overlap,
+        .tensor_comm_overlap = key->tensor_comm_overlap,
         .launch_blocking = evaluator->stack->launch_blocking,
         .cuda_graphs = evaluator->stack->cuda_graphs,
     };
-    tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, axes, &evaluator->program);
+}
+
+static void measure(struct tpp_evaluator *evaluator, struct tpp_memo_entry *entry)
+{
+    const struct tpp_timing timing = make_timing(evaluator, &entry->key);
+    tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, &entry->key.axes, &evaluator->program);
     tpp_layer_measure(&evaluator->program, &timing, &entry->layer);
+}
+
+const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                                enum tpp_layer_kind kind, struct tpp_timing *timing)
+{
+    const struct tpp_layer_key key = make_key(evaluator, strategy, kind);
+    *timing = make_timing(evaluator, &key);
+    tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, &key.axes, &evaluator->program);
+    return &evaluator->program;
 }
 
 const struct tpp_layer *tpp_evaluator_layer(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
