@@ -1,5 +1,4 @@
-#include "planner/space.h"
-
+#include "planner/space_parts.h"
 #include "planner/split.h"
 
 #include <assert.h>
@@ -8,112 +7,15 @@
 #define DEFAULT_MAX_MICRO_BATCH_SIZE 16
 #define DEFAULT_MAX_VIRTUAL_PIPELINE_STAGES 8
 
-struct sizes {
-    uint32_t tensor, pipeline, context;
-};
-
-struct tpp_space {
-    const struct tpp_model *model;
-    const struct tpp_job *job;
-    const struct tpp_stack *stack;
-    struct tpp_space_limits limits;
-    uint32_t gpus_per_node;
-    struct sizes *cells;
-    size_t num_cells;
-};
-
-struct tpp_space_limits tpp_space_limits_defaults(void)
-{
-    return (struct tpp_space_limits){
-        .tensor_parallel = TPP_PIN_ANY,
-        .pipeline_parallel = TPP_PIN_ANY,
-        .virtual_pipeline_stages = TPP_PIN_ANY,
-        .context_parallel = TPP_PIN_ANY,
-        .expert_parallel = TPP_PIN_ANY,
-        .data_parallel = TPP_PIN_ANY,
-        .micro_batch_size = TPP_PIN_ANY,
-        .zero_stage = TPP_PIN_ANY,
-        .sequence_parallel = TPP_PIN_ANY,
-        .recompute = TPP_PIN_ANY,
-        .context_kind = TPP_PIN_ANY,
-        .offload = TPP_PIN_ANY,
-        .reduce_bucket_size = TPP_PIN_ANY,
-        .allgather_bucket_size = TPP_PIN_ANY,
-        .keep = 10,
-    };
-}
-
-static bool is_free(int64_t pin)
-{
-    return pin == TPP_PIN_ANY;
-}
-
 /* Whether a pin, if any, names this value. */
 static bool allows(int64_t pin, uint64_t value)
 {
-    return is_free(pin) || (uint64_t)pin == value;
+    return tpp_pin_is_free(pin) || (uint64_t)pin == value;
 }
 
 static uint32_t limit_or(uint32_t limit, uint32_t fallback)
 {
     return limit > 0 ? limit : fallback;
-}
-
-static enum tpp_code check_pin(const char *where, int64_t pin, int64_t min, int64_t max, struct tpp_error *err)
-{
-    if (!is_free(pin) && (pin < min || pin > max)) {
-        return tpp_fail(err, TPP_E_RANGE, where, NULL, "a pinned value of %lld is outside %lld to %lld", (long long)pin,
-                        (long long)min, (long long)max);
-    }
-    return TPP_OK;
-}
-
-static enum tpp_code check_pins(const struct tpp_space_limits *limits, struct tpp_error *err)
-{
-    const int64_t gpus = INT64_C(1) << 20;
-    const struct {
-        const char *where;
-        int64_t pin, min, max;
-    } pins[] = {
-        {"limits.tensor_parallel", limits->tensor_parallel, 1, gpus},
-        {"limits.pipeline_parallel", limits->pipeline_parallel, 1, TPP_MAX_PIPELINE_PARALLEL},
-        {"limits.virtual_pipeline_stages", limits->virtual_pipeline_stages, 1, TPP_MAX_CHUNKS},
-        {"limits.context_parallel", limits->context_parallel, 1, gpus},
-        {"limits.expert_parallel", limits->expert_parallel, 1, gpus},
-        {"limits.data_parallel", limits->data_parallel, 1, gpus},
-        {"limits.micro_batch_size", limits->micro_batch_size, 1, UINT32_MAX},
-        {"limits.zero_stage", limits->zero_stage, 0, 3},
-        {"limits.sequence_parallel", limits->sequence_parallel, 0, 1},
-        {"limits.recompute", limits->recompute, 0, TPP_RECOMPUTE_FULL},
-        {"limits.context_kind", limits->context_kind, 0, TPP_CONTEXT_HYBRID},
-        {"limits.offload", limits->offload, 0, TPP_OFFLOAD_OPTIMIZER},
-        {"limits.reduce_bucket_size", limits->reduce_bucket_size, 0, INT64_C(1) << 50},
-        {"limits.allgather_bucket_size", limits->allgather_bucket_size, 0, INT64_C(1) << 50},
-    };
-    for (size_t i = 0; i < sizeof pins / sizeof pins[0]; i++) {
-        enum tpp_code code = check_pin(pins[i].where, pins[i].pin, pins[i].min, pins[i].max, err);
-        if (code != TPP_OK) {
-            return code;
-        }
-    }
-    return TPP_OK;
-}
-
-enum tpp_code tpp_space_limits_check(const struct tpp_space_limits *limits, struct tpp_error *err)
-{
-    if (limits->keep < 1 || limits->keep > 1000) {
-        return tpp_fail(err, TPP_E_RANGE, "limits.keep", "keep 1 to 1000 plans", "%u plans cannot be kept",
-                        limits->keep);
-    }
-    if (!(limits->memory_headroom_fraction >= 0 && limits->memory_headroom_fraction <= 0.9)) {
-        return tpp_fail(err, TPP_E_RANGE, "limits.memory_headroom_fraction", "leave 0 to 0.9 of the memory free",
-                        "a head-room of %g is out of range", limits->memory_headroom_fraction);
-    }
-    if (limits->num_threads > 256) {
-        return tpp_fail(err, TPP_E_RANGE, "limits.num_threads", "use 1 to 256 threads, or 0 for all processors",
-                        "%u threads are too many", limits->num_threads);
-    }
-    return check_pins(limits, err);
 }
 
 /* ---- cells ---- */
@@ -126,21 +28,22 @@ static bool splits_models(const struct tpp_space *space)
 
 static uint32_t max_tensor_parallel(const struct tpp_space *space)
 {
-    if (is_free(space->limits.tensor_parallel) && !splits_models(space)) {
+    if (tpp_pin_is_free(space->limits.tensor_parallel) && !splits_models(space)) {
         return 1;
     }
-    return is_free(space->limits.tensor_parallel) ? limit_or(space->limits.max_tensor_parallel, space->gpus_per_node)
-                                                  : (uint32_t)space->limits.tensor_parallel;
+    return tpp_pin_is_free(space->limits.tensor_parallel)
+               ? limit_or(space->limits.max_tensor_parallel, space->gpus_per_node)
+               : (uint32_t)space->limits.tensor_parallel;
 }
 
 /* DeepSpeed's plain engine has no stages: its pipeline is an engine of its own. */
 static uint32_t max_pipeline_parallel(const struct tpp_space *space)
 {
-    if (is_free(space->limits.pipeline_parallel) &&
+    if (tpp_pin_is_free(space->limits.pipeline_parallel) &&
         (!splits_models(space) || space->stack->engine == TPP_ENGINE_DEEPSPEED)) {
         return 1;
     }
-    const uint32_t max = is_free(space->limits.pipeline_parallel)
+    const uint32_t max = tpp_pin_is_free(space->limits.pipeline_parallel)
                              ? limit_or(space->limits.max_pipeline_parallel, space->model->num_layers)
                              : (uint32_t)space->limits.pipeline_parallel;
     return max < TPP_MAX_PIPELINE_PARALLEL ? max : TPP_MAX_PIPELINE_PARALLEL;
@@ -148,11 +51,11 @@ static uint32_t max_pipeline_parallel(const struct tpp_space *space)
 
 static uint32_t max_context_parallel(const struct tpp_space *space)
 {
-    if (is_free(space->limits.context_parallel) && !splits_models(space)) {
+    if (tpp_pin_is_free(space->limits.context_parallel) && !splits_models(space)) {
         return 1;
     }
-    return is_free(space->limits.context_parallel) ? limit_or(space->limits.max_context_parallel, UINT32_MAX)
-                                                   : (uint32_t)space->limits.context_parallel;
+    return tpp_pin_is_free(space->limits.context_parallel) ? limit_or(space->limits.max_context_parallel, UINT32_MAX)
+                                                           : (uint32_t)space->limits.context_parallel;
 }
 
 static bool splits_model(const struct tpp_model *model, uint32_t t)
@@ -163,7 +66,7 @@ static bool splits_model(const struct tpp_model *model, uint32_t t)
 
 /* Calls itself twice: counts with cells == NULL, then fills. `ranks` is what is left for context and data parallelism.
  */
-static void add_contexts(struct tpp_space *space, struct sizes sizes, uint32_t ranks)
+static void add_contexts(struct tpp_space *space, struct tpp_space_sizes sizes, uint32_t ranks)
 {
     const uint32_t max = max_context_parallel(space);
     for (uint32_t c = 1; c <= ranks && c <= max; c++) {
@@ -191,7 +94,7 @@ static void add_cells(struct tpp_space *space)
         const uint32_t ranks = num_gpus / t;
         for (uint32_t p = 1; p <= max_p && p <= ranks; p++) {
             if (ranks % p == 0 && allows(space->limits.pipeline_parallel, p)) {
-                add_contexts(space, (struct sizes){.tensor = t, .pipeline = p}, ranks / p);
+                add_contexts(space, (struct tpp_space_sizes){.tensor = t, .pipeline = p}, ranks / p);
             }
         }
     }
@@ -240,13 +143,6 @@ size_t tpp_space_num_cells(const struct tpp_space *space)
 }
 
 /* ---- values inside a cell ---- */
-
-/* DeepSpeed's own pipeline, which also runs its plain engine's jobs as soon as there is more than one stage. */
-static bool has_deepspeed_pipeline(const struct tpp_space *space, uint32_t p)
-{
-    return space->stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE ||
-           (space->stack->engine == TPP_ENGINE_DEEPSPEED && p > 1);
-}
 
 /* Largest all-to-all inside a node beside the tensor-parallel ranks: the one hybrid worth trying. 0: there is none. */
 static uint32_t hybrid_ulysses(const struct tpp_space *space, const struct tpp_space_cell *cell)
@@ -312,8 +208,8 @@ static void add_sequence_parallel(const struct tpp_space *space, struct tpp_spac
 static void add_splits(const struct tpp_space *space, struct tpp_space_cell *cell)
 {
     const uint32_t p = cell->pipeline_parallel, num_layers = space->model->num_layers;
-    const bool is_balanced = has_deepspeed_pipeline(space, p);
-    uint32_t max_v = is_free(space->limits.virtual_pipeline_stages)
+    const bool is_balanced = tpp_space_has_deepspeed_pipeline(space, p);
+    uint32_t max_v = tpp_pin_is_free(space->limits.virtual_pipeline_stages)
                          ? limit_or(space->limits.max_virtual_pipeline_stages, DEFAULT_MAX_VIRTUAL_PIPELINE_STAGES)
                          : (uint32_t)space->limits.virtual_pipeline_stages;
     max_v = p == 1 || is_balanced ? 1 : max_v;
@@ -329,7 +225,7 @@ static void add_micro_batch_sizes(const struct tpp_space *space, struct tpp_spac
 {
     const uint64_t sequences = space->job->global_batch_size / cell->data_parallel;
     const int64_t pin = space->limits.micro_batch_size;
-    if (!is_free(pin)) {
+    if (!tpp_pin_is_free(pin)) {
         if (sequences % (uint64_t)pin == 0) {
             cell->micro_batch_sizes[cell->num_micro_batch_sizes++] = (uint32_t)pin;
         }
@@ -385,7 +281,7 @@ static void add_shardings(const struct tpp_space *space, struct tpp_space_cell *
     const bool is_single = (uint64_t)cell->data_parallel * cell->context_parallel == 1;
     const uint32_t max = max_zero_stage(space, cell->pipeline_parallel);
     for (uint32_t stage = 0; stage <= max; stage++) {
-        if (!is_single || stage == 0 || !is_free(space->limits.zero_stage) ||
+        if (!is_single || stage == 0 || !tpp_pin_is_free(space->limits.zero_stage) ||
             space->limits.offload == TPP_OFFLOAD_OPTIMIZER) {
             add_sharding(space, cell, (struct tpp_space_sharding){stage, 0, true});
         }
@@ -408,7 +304,7 @@ static void add_recomputes(const struct tpp_space *space, struct tpp_space_cell 
     };
     const bool has_selective = saves_by_selective(space);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (all[i].kind == TPP_RECOMPUTE_SELECTIVE && !has_selective && is_free(space->limits.recompute)) {
+        if (all[i].kind == TPP_RECOMPUTE_SELECTIVE && !has_selective && tpp_pin_is_free(space->limits.recompute)) {
             continue;
         }
         if (allows(space->limits.recompute, all[i].kind)) {
@@ -442,7 +338,7 @@ static uint64_t count_groups(const struct tpp_space_cell *cell)
 void tpp_space_cell(const struct tpp_space *space, size_t index, struct tpp_space_cell *cell)
 {
     assert(index < space->num_cells);
-    const struct sizes sizes = space->cells[index];
+    const struct tpp_space_sizes sizes = space->cells[index];
     const uint64_t ranks = (uint64_t)sizes.tensor * sizes.pipeline * sizes.context;
     cell->tensor_parallel = sizes.tensor;
     cell->pipeline_parallel = sizes.pipeline;
@@ -528,91 +424,4 @@ bool tpp_space_group(const struct tpp_space *space, const struct tpp_space_cell 
     const bool is_new = set_recompute(strategy, recompute, split->max_stage_layers);
     tpp_space_set_variant(space, 0, strategy);
     return is_new;
-}
-
-/* ---- variants ---- */
-
-/* Bucket sizes in elements beside the framework's default (0): a decade around the defaults of Megatron (4e7) and of
- * DeepSpeed (5e8; its advice for tight memory is 2e8). */
-static const uint64_t megatron_buckets[] = {0, 10000000, 20000000, 100000000, 200000000, 400000000};
-static const uint64_t deepspeed_buckets[] = {0, 20000000, 50000000, 100000000, 200000000, 1000000000};
-enum { NUM_BUCKETS = 6 };
-
-struct variants {
-    const uint64_t *reduce, *allgather; /* of NUM_BUCKETS values */
-    uint32_t num_reduce, num_allgather;
-    uint32_t num_overlaps;
-    bool can_overlap_reduce, can_overlap_gather;
-};
-
-/* What a group's variants differ in. Only what the engine really looks at: Megatron has one bucket size, in use while
- * reductions overlap; DeepSpeed's gather buckets belong to stages 1 and 2, and its pipeline engine overlaps nothing. */
-static struct variants list_variants(const struct tpp_space *space, const struct tpp_strategy *group)
-{
-    struct variants variants = {
-        .reduce = megatron_buckets,
-        .allgather = deepspeed_buckets,
-        .num_reduce = 1,
-        .num_allgather = 1,
-        .num_overlaps = 1,
-        .can_overlap_reduce = true,
-        .can_overlap_gather = group->zero_stage > 0,
-    };
-    const bool is_single = (uint64_t)group->data_parallel * group->context_parallel == 1;
-    const enum tpp_engine engine = space->stack->engine;
-    if (has_deepspeed_pipeline(space, group->pipeline_parallel)) {
-        variants.can_overlap_reduce = variants.can_overlap_gather = false;
-    }
-    if (!space->limits.full_space || is_single) {
-        return variants;
-    }
-    if (engine == TPP_ENGINE_MEGATRON) {
-        variants.num_reduce = NUM_BUCKETS;
-        variants.num_overlaps = variants.can_overlap_gather ? 3 : 2;
-    } else if (engine == TPP_ENGINE_DEEPSPEED && group->pipeline_parallel == 1 && group->zero_stage > 0) {
-        variants.reduce = deepspeed_buckets;
-        variants.num_reduce = NUM_BUCKETS;
-        variants.num_allgather = group->zero_stage < 3 ? NUM_BUCKETS : 1;
-        variants.num_overlaps = 2;
-    } else if (engine == TPP_ENGINE_DDP) {
-        variants.num_overlaps = 2;
-    }
-    variants.num_reduce = is_free(space->limits.reduce_bucket_size) ? variants.num_reduce : 1;
-    variants.num_allgather = is_free(space->limits.allgather_bucket_size) ? variants.num_allgather : 1;
-    return variants;
-}
-
-/* Without overlap Megatron has one bucket, whatever its size: that switch setting has no bucket axis. */
-static uint32_t num_without_overlap(const struct tpp_space *space, const struct variants *variants)
-{
-    return space->stack->engine == TPP_ENGINE_MEGATRON ? 1 : variants->num_reduce * variants->num_allgather;
-}
-
-uint32_t tpp_space_num_variants(const struct tpp_space *space, const struct tpp_strategy *group)
-{
-    const struct variants variants = list_variants(space, group);
-    const uint32_t sizes = variants.num_reduce * variants.num_allgather;
-    return (variants.num_overlaps - 1) * sizes +
-           (variants.num_overlaps == 1 ? sizes : num_without_overlap(space, &variants));
-}
-
-static uint64_t pin_or(int64_t pin, uint64_t value)
-{
-    return is_free(pin) ? value : (uint64_t)pin;
-}
-
-/* Settings in order: everything overlaps; with three, reductions alone; nothing. */
-void tpp_space_set_variant(const struct tpp_space *space, uint32_t variant, struct tpp_strategy *strategy)
-{
-    const struct variants variants = list_variants(space, strategy);
-    const uint32_t sizes = variants.num_reduce * variants.num_allgather;
-    const uint32_t setting = variant / sizes, size = variant % sizes;
-    const bool is_last = setting > 0 && setting == variants.num_overlaps - 1;
-    assert(setting < variants.num_overlaps);
-    strategy->overlap_grad_reduce = variants.can_overlap_reduce && !is_last;
-    strategy->overlap_param_gather = variants.can_overlap_gather && setting == 0;
-    strategy->reduce_bucket_size =
-        pin_or(space->limits.reduce_bucket_size, variants.reduce[size / variants.num_allgather]);
-    strategy->allgather_bucket_size =
-        pin_or(space->limits.allgather_bucket_size, variants.allgather[size % variants.num_allgather]);
 }
