@@ -28,25 +28,13 @@ double tpp_rank_missing_bytes(const struct tpp_memory *memory, double headroom_f
     return missing > 1 ? missing : 1;
 }
 
-/* Block recomputation of some layers and full recomputation of all are depths of one thing. */
-static void clear_switches(struct tpp_strategy *strategy)
-{
-    const struct tpp_strategy defaults = tpp_strategy_defaults();
-    strategy->reduce_bucket_size = strategy->allgather_bucket_size = 0;
-    strategy->overlap_grad_reduce = defaults.overlap_grad_reduce;
-    strategy->overlap_param_gather = defaults.overlap_param_gather;
-    strategy->tp_comm_overlap = defaults.tp_comm_overlap;
-    strategy->recompute_method = defaults.recompute_method;
-    strategy->recompute_num_layers = 0;
-    strategy->offload = TPP_OFFLOAD_NONE;
-}
-
 bool tpp_rank_same_choice(const struct tpp_strategy *a, const struct tpp_strategy *b)
 {
-    struct tpp_strategy left = *a, right = *b;
-    clear_switches(&left);
-    clear_switches(&right);
-    return tpp_strategy_compare(&left, &right) == 0;
+    return a->tensor_parallel == b->tensor_parallel && a->pipeline_parallel == b->pipeline_parallel &&
+           a->context_parallel == b->context_parallel && a->expert_parallel == b->expert_parallel &&
+           a->expert_tensor_parallel == b->expert_tensor_parallel && a->data_parallel == b->data_parallel &&
+           a->zero_stage == b->zero_stage && a->shard_group == b->shard_group &&
+           (a->recompute == TPP_RECOMPUTE_FULL) == (b->recompute == TPP_RECOMPUTE_FULL);
 }
 
 struct tpp_ranking *tpp_ranking_new(enum tpp_rank_order order, uint32_t capacity, double headroom_fraction)

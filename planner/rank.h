@@ -18,8 +18,9 @@ enum tpp_rank_class tpp_rank_class(const struct tpp_memory *memory, double headr
  * close to it) misses at least one byte. */
 double tpp_rank_missing_bytes(const struct tpp_memory *memory, double headroom_fraction);
 
-/* True when two strategies differ at most in bucket sizes, overlap switches, depth of full recomputation or offload: one
- * choice for a person, of which only the best is listed. */
+/* True when two strategies have the same parallel sizes, the same sharding and both or neither recompute whole layers: one
+ * choice for a person, of which only the best is listed. Micro-batch, interleaving, layer split, kind of context
+ * parallelism, bucket sizes, overlap switches, depth of recomputation and offload are its settings. */
 bool tpp_rank_same_choice(const struct tpp_strategy *a, const struct tpp_strategy *b);
 
 enum tpp_rank_order {

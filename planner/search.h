@@ -32,8 +32,8 @@ enum tpp_code tpp_search_new(const struct tpp_model *model, const struct tpp_har
 /* Costs up to `max_candidates` more; sets *done when none are left. The result after *done does not depend on the number
  * of threads or on how the work was cut into steps. */
 enum tpp_code tpp_search_step(struct tpp_search *search, uint64_t max_candidates, bool *done, struct tpp_error *err);
-/* The best distinct plans, best first (rank.h): plans that differ in bucket sizes, overlap switches, depth of full
- * recomputation or offload alone are one choice, of which the best is listed. Borrowed until the next step or free. */
+/* The best distinct plans, best first: of the plans that differ in settings alone (rank.h: micro-batch, interleaving, kind
+ * of context parallelism, bucket sizes, ...) the best is listed. Borrowed until the next step or free. */
 const struct tpp_plan *tpp_search_best(const struct tpp_search *search, size_t *count);
 /* Plans that miss memory by least, least missing first: what to say when nothing fits. Empty as soon as one fits. */
 const struct tpp_plan *tpp_search_nearest(const struct tpp_search *search, size_t *count);

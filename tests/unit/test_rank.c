@@ -69,7 +69,7 @@ static void equal_times_follow_the_order_of_strategies(void **state)
     tpp_ranking_free(ranking);
 }
 
-static void switches_and_depth_are_one_choice(void **state)
+static void settings_are_one_choice(void **state)
 {
     (void)state;
     struct tpp_strategy a = tpp_strategy_defaults(), b = a;
@@ -78,6 +78,11 @@ static void switches_and_depth_are_one_choice(void **state)
     b.overlap_grad_reduce = b.overlap_param_gather = false;
     b.tp_comm_overlap = true;
     b.offload = TPP_OFFLOAD_OPTIMIZER;
+    b.virtual_pipeline_stages = 4;
+    b.micro_batch_size = 2;
+    b.num_micro_batches = 64;
+    b.context_kind = TPP_CONTEXT_ULYSSES;
+    b.first_stage_layers = 14;
     assert_true(tpp_rank_same_choice(&a, &b));
     b.recompute = TPP_RECOMPUTE_FULL;
     assert_false(tpp_rank_same_choice(&a, &b));
@@ -142,7 +147,7 @@ int main(void)
         cmocka_unit_test(classes_follow_fit_and_headroom),
         cmocka_unit_test(tight_plans_come_after_all_that_fit),
         cmocka_unit_test(equal_times_follow_the_order_of_strategies),
-        cmocka_unit_test(switches_and_depth_are_one_choice),
+        cmocka_unit_test(settings_are_one_choice),
         cmocka_unit_test(the_best_of_a_choice_is_listed_once),
         cmocka_unit_test(what_fits_least_badly_is_nearest),
         cmocka_unit_test(a_bound_is_excluded_only_when_strictly_worse),
