@@ -99,7 +99,8 @@ enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *sel
         if (device && !strstr(sample->device, device)) {
             continue;
         }
-        switch (select(sample, context)) {
+        const enum tpp_fit_use use = select(sample, context);
+        switch (use == TPP_FIT_USE && sample->is_wrong ? TPP_FIT_LEAVE_OUT : use) {
         case TPP_FIT_USE:
             set->points.items[set->points.count++] = sample;
             break;
@@ -113,9 +114,8 @@ enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *sel
     return TPP_OK;
 }
 
-/* The caller frees points->items. */
-static enum tpp_code take_part(const struct tpp_fit_set *set, enum tpp_fit_part part, struct tpp_points *points,
-                               struct tpp_error *err)
+enum tpp_code tpp_fit_take_part(const struct tpp_fit_set *set, enum tpp_fit_part part, struct tpp_points *points,
+                                struct tpp_error *err)
 {
     points->count = 0;
     points->items = malloc((set->points.count + 1) * sizeof *points->items);
@@ -135,7 +135,7 @@ enum tpp_code tpp_fit_judge(const struct tpp_hardware *hardware, tpp_predict *pr
 {
     struct tpp_points points;
     memset(errors, 0, sizeof *errors);
-    const enum tpp_code code = take_part(set, part, &points, err);
+    const enum tpp_code code = tpp_fit_take_part(set, part, &points, err);
     double *values = code ? NULL : malloc((points.count + 1) * sizeof *values);
     if (!values) {
         free(points.items);
@@ -237,7 +237,7 @@ static enum tpp_code cross_validate(const struct tpp_hardware *start, const stru
     struct tpp_points part;
     struct tpp_solution solution;
     struct tpp_hardware *trial = malloc(sizeof *trial);
-    enum tpp_code code = trial ? take_part(set, TPP_FIT_KEPT, &part, err) : out_of_memory(err);
+    enum tpp_code code = trial ? tpp_fit_take_part(set, TPP_FIT_KEPT, &part, err) : out_of_memory(err);
     if (code == TPP_OK) {
         *trial = *start;
         code = tpp_solve(trial, plan->unknowns, plan->num_unknowns, plan->predict, &part, &solution, err);

@@ -62,6 +62,9 @@ enum tpp_code tpp_fit_judge(const struct tpp_hardware *hardware, tpp_predict *pr
 /* Chooses 30 % of the shapes: of their digests in order, the last three of every ten. */
 enum tpp_code tpp_fit_hold_out(struct tpp_fit_set *set, uint64_t (*shape)(const struct tpp_sample *sample),
                                struct tpp_error *err);
+/* Samples of one part; the caller frees points->items. */
+enum tpp_code tpp_fit_take_part(const struct tpp_fit_set *set, enum tpp_fit_part part, struct tpp_points *points,
+                                struct tpp_error *err);
 uint64_t tpp_fit_mix(uint64_t digest, double value);
 void tpp_fit_note(struct tpp_fit_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

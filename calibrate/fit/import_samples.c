@@ -136,9 +136,10 @@ static enum tpp_code read_collective(struct tpp_json line, struct tpp_sample *sa
 static enum tpp_code read_gemm(struct tpp_json line, struct tpp_sample *sample, struct tpp_error *err)
 {
     static const char *const layouts[] = {"TN", "NN", "NT", NULL};
+    static const char *const regimes[] = {"burst", "sustained", NULL};
     struct tpp_gemm_sample *gemm = &sample->gemm;
     const struct size_member sizes[] = {{"m", &gemm->m}, {"n", &gemm->n}, {"k", &gemm->k}};
-    int layout = TPP_LAYOUT_TN;
+    int layout = TPP_LAYOUT_TN, regime = 0;
     uint64_t products = 1;
     enum tpp_code code = need_sizes(line, sizes, 3, err);
     code = code ? code : tpp_json_get_u64(line, "products", 1, 1000000, &products, err);
@@ -146,7 +147,9 @@ static enum tpp_code read_gemm(struct tpp_json line, struct tpp_sample *sample, 
     code = code ? code : get_format(line, &gemm->format, err);
     code = code ? code : tpp_json_get_bool(line, "accumulate", &gemm->accumulates, err);
     code = code ? code : tpp_json_get_bool(line, "grouped", &gemm->is_grouped, err);
+    code = code ? code : get_choice(line, "regime", regimes, &regime, err);
     gemm->layout = (enum tpp_gemm_layout)layout;
+    gemm->is_sustained = regime == 1;
     gemm->num_products = (double)products;
     return code ? code : read_seconds(line, sample, err);
 }
@@ -215,9 +218,20 @@ static enum tpp_code take_device(struct tpp_json line, char device[64], struct t
     return code;
 }
 
-/* One line. *is_row is false for a "run" line, which only says where the rows after it come from. */
-static enum tpp_code read_line(struct tpp_json line, char run_device[64], struct tpp_sample *sample, bool *is_row,
-                               struct tpp_error *err)
+/* Results that the program itself found wrong. */
+static enum tpp_code read_wrong(struct tpp_json line, struct tpp_sample *sample, struct tpp_error *err)
+{
+    double num_wrong = 0;
+    const enum tpp_code code = tpp_json_get_number(line, "wrong", 0, 1e18, &num_wrong, err);
+    sample->is_wrong = num_wrong > 0;
+    return code;
+}
+
+enum line_kind { RUN_LINE, ROW_LINE, OTHER_LINE };
+
+/* One line: where the rows after it come from, a row, or something of a kind that no value follows from. */
+static enum tpp_code read_line(struct tpp_json line, char run_device[64], struct tpp_sample *sample,
+                               enum line_kind *line_kind, struct tpp_error *err)
 {
     static const struct {
         const char *name;
@@ -232,21 +246,22 @@ static enum tpp_code read_line(struct tpp_json line, char run_device[64], struct
     };
     const char *kind = "";
     enum tpp_code code = tpp_json_need_string(line, "kind", &kind, err);
-    *is_row = false;
+    *line_kind = OTHER_LINE;
     if (code == TPP_OK && strcmp(kind, "run") == 0) {
+        *line_kind = RUN_LINE;
         return take_device(line, run_device, err);
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && code == TPP_OK; i++) {
         if (strcmp(kind, kinds[i].name) == 0) {
-            *is_row = true;
+            *line_kind = ROW_LINE;
             memcpy(sample->device, run_device, sizeof sample->device);
             sample->kind = kinds[i].kind;
             code = take_device(line, sample->device, err);
+            code = code ? code : read_wrong(line, sample, err);
             return code ? code : kinds[i].read(line, sample, err);
         }
     }
-    return code ? code
-                : tpp_json_fail(line, err, TPP_E_RANGE, "see samples.md", "unknown kind of sample \"%.40s\"", kind);
+    return code;
 }
 
 /* Parses one line and adds its row. *fault gets what is wrong with a broken line; out of memory alone is returned. */
@@ -256,11 +271,11 @@ static enum tpp_code add_line(const char *start, size_t length, uint32_t number,
     struct tpp_json_document *document;
     struct tpp_sample sample = {.line = number};
     char where[300];
-    bool is_row = false;
+    enum line_kind line_kind = OTHER_LINE;
     snprintf(where, sizeof where, "%s:%u", tpp_samples_file(samples)->source, number);
     enum tpp_code code = tpp_json_parse(start, length, where, &document, fault);
     if (code == TPP_OK) {
-        code = read_line(tpp_json_root(document), run_device, &sample, &is_row, fault);
+        code = read_line(tpp_json_root(document), run_device, &sample, &line_kind, fault);
         tpp_json_document_free(document);
     }
     if (code == TPP_E_MEMORY) {
@@ -272,7 +287,10 @@ static enum tpp_code add_line(const char *start, size_t length, uint32_t number,
         }
         return TPP_OK;
     }
-    return is_row ? tpp_samples_add(samples, &sample, err) : TPP_OK;
+    if (line_kind == OTHER_LINE) {
+        tpp_samples_note(samples, "rows of other kinds than those of samples.md are passed over");
+    }
+    return line_kind == ROW_LINE ? tpp_samples_add(samples, &sample, err) : TPP_OK;
 }
 
 enum tpp_code tpp_import_sample_lines(const char *text, size_t length, const char *source, struct tpp_samples *samples,

@@ -67,6 +67,7 @@ struct tpp_gemm_sample {
     enum tpp_sample_format format;
     bool accumulates; /* into fp32 */
     bool is_grouped;
+    bool is_sustained; /* after seconds of load, when the power limit has slowed the clock */
 };
 
 struct tpp_attention_sample {
@@ -104,6 +105,7 @@ struct tpp_sample {
     double seconds;         /* median of the repeats; 0 for a VALUE and for published rates */
     uint32_t num_repeats;   /* 1 when only one figure was written down */
     double spread_fraction; /* half the distance of the quartiles, relative to the median; 0 for one figure */
+    bool is_wrong;          /* the program found wrong results: shown, never fitted */
     char device[64];        /* "" when the file does not say */
     union {
         struct tpp_collective_sample collective;

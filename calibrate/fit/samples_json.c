@@ -127,6 +127,9 @@ static void add_row(const struct tpp_samples *samples, const struct tpp_sample *
         tpp_json_add_number(writer, row, "value", sample->value.value);
         break;
     }
+    if (sample->is_wrong) {
+        tpp_json_add_bool(writer, row, "wrong_results", true);
+    }
     if (sample->num_repeats > 1) {
         tpp_json_add_u64(writer, row, "repeats", sample->num_repeats);
         tpp_json_add_number(writer, row, "spread_fraction", sample->spread_fraction);

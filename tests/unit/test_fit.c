@@ -232,6 +232,30 @@ static void values_measured_directly_are_medians(void **state)
     tpp_samples_release(&samples);
 }
 
+/* 300 bursts at 0.80 of the peak, and one shape again after seconds of load at 0.9 of its rate: 0.72. A wrong result a
+ * hundred times as fast changes nothing. */
+static void the_sustained_rate_is_the_one_that_counts(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("g.jsonl", "samples");
+    struct tpp_hardware truth = base;
+    truth.gpu.gemm_max_fraction = 0.8;
+    add_gemms(&samples, &truth.gpu, 0.01);
+    struct tpp_sample sample = samples.items[17];
+    sample.seconds /= 0.9;
+    sample.gemm.is_sustained = true;
+    add(&samples, sample);
+    sample = samples.items[18];
+    sample.seconds /= 100;
+    sample.is_wrong = true;
+    add(&samples, sample);
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, 0.72, 0.02);
+    assert_int_equal(group_of("gemm")->num_samples, 300);
+    assert_int_equal(group_of("gemm")->num_left_out, 1);
+    tpp_samples_release(&samples);
+}
+
 static void samples_that_say_nothing_are_an_error(void **state)
 {
     (void)state;
@@ -319,6 +343,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(attention_gives_rates_of_each_kernel_and_pass, set_up, tear_down),
         cmocka_unit_test_setup_teardown(collectives_give_latency_and_bandwidth_of_each_group, set_up, tear_down),
         cmocka_unit_test_setup_teardown(values_measured_directly_are_medians, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_sustained_rate_is_the_one_that_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(samples_that_say_nothing_are_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_report_is_printed_as_text_json_and_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_measured_step_scales_the_gemm_rate, set_up, tear_down),

@@ -129,7 +129,7 @@ static void unknown_tables_are_refused(void **state)
 static const char run_lines[] =
     "{\"kind\":\"run\",\"schema_version\":1,\"device\":\"NVIDIA H200\",\"driver\":\"570.1\",\"command_line\":[\"x\"]}\n"
     "{\"kind\":\"gemm\",\"m\":4096,\"n\":8192,\"k\":1024,\"dtype\":\"bf16\",\"layout\":\"NT\",\"accumulate\":true,"
-    "\"seconds\":[0.004,0.001,0.002,0.003,0.010]}\n"
+    "\"regime\":\"sustained\",\"wrong\":2,\"seconds\":[0.004,0.001,0.002,0.003,0.010]}\n"
     "{\"kind\":\"collective\",\"collective\":\"all_gather\",\"bytes\":1048576,\"ranks\":4,\"nodes\":2,\"dtype\":"
     "\"bfloat16\",\"in_place\":true,\"wrong\":0,\"seconds\":[5e-5]}\n"
     "{\"kind\":\"attention\",\"batch\":1,\"heads\":8,\"kv_heads\":8,\"query_length\":4096,\"key_length\":4096,"
@@ -152,6 +152,7 @@ static void samples_files_keep_repeats_as_median_and_spread(void **state)
     assert_int_equal(gemm->num_repeats, 5);
     assert_int_equal(gemm->gemm.layout, TPP_LAYOUT_NT);
     assert_string_equal(gemm->device, "NVIDIA H200");
+    assert_true(gemm->gemm.is_sustained && gemm->is_wrong);
     assert_int_equal(samples.items[1].collective.num_nodes, 2);
     CHECK_NUMBER(samples.items[1].collective.bus_bytes_per_second, 0.75 * 1048576 / 5e-5, 1e-12);
     assert_true(samples.items[2].attention.is_backward);
@@ -170,7 +171,7 @@ static void a_samples_file_without_a_row_says_what_is_wrong(void **state)
         {"{\"kind\":\"gemm\",\"m\":1,\"n\":1,\"k\":1,\"seconds\":[0]}", "found the number 0"},
         {"{\"kind\":\"gemm\",\"m\":1,\"n\":1,\"k\":1,\"seconds\":1,\"dtype\":\"fp4\"}", "fp4"},
         {"{\"kind\":\"value\",\"key\":\"gpu.speed\",\"values\":[1]}", "gpu.speed"},
-        {"{\"kind\":\"tea\"}", "tea"},
+        {"{\"kind\":\"overlap\"}", "empty"},
         {"{\"kind\":\"run\",\"device\":\"x\"}", "empty"},
         {"{\"kind\":\"collective\",\"collective\":\"dance\",\"bytes\":1,\"ranks\":2,\"nodes\":1,\"seconds\":1}",
          "dance"},
