@@ -3,6 +3,7 @@
 #include "cli/cost_strategy.h"
 #include "cli/explain.h"
 #include "cli/job_options.h"
+#include "cli/launch_script.h"
 #include "cli/measured.h"
 #include "cli/plan_json.h"
 #include "cli/report.h"
@@ -51,6 +52,8 @@ static enum tpp_code answer_as_json(const struct predict_arguments *arguments, c
     struct cJSON *plan = tpp_json_add_object(&writer, writer.root, "plan");
     tpp_plan_add_json(1, &prediction->plan.strategy, &prediction->plan.cost, &writer, plan);
     tpp_risks_add_json(&prediction->inputs, &prediction->plan, &writer, plan);
+    tpp_launch_add_json(&prediction->inputs, &prediction->plan.strategy, &prediction->plan.cost,
+                        &(struct tpp_launch_choices){.slurm = false}, &writer, plan);
     tpp_stages_add_json(prediction->stages, prediction->plan.strategy.pipeline_parallel, &writer, writer.root);
     if (arguments->explain)
         tpp_explain_add_json(&prediction->plan.cost, &writer, writer.root);

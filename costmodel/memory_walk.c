@@ -183,7 +183,7 @@ static void sum_up(const struct tpp_walk *walk, struct tpp_memory *memory)
     for (int i = 0; i < TPP_MEMORY_RESERVE; i++)
         allocated += memory->terms[i];
     memory->peak_allocated_bytes = allocated;
-    memory->terms[TPP_MEMORY_RESERVE] = allocated * static_fragmentation;
+    memory->terms[TPP_MEMORY_RESERVE] = round(allocated * static_fragmentation);
     memory->peak_reserved_bytes = allocated + memory->terms[TPP_MEMORY_RESERVE];
     memory->terms[TPP_MEMORY_CONTEXT] = (double)walk->hardware->gpu.context_bytes;
     memory->terms[TPP_MEMORY_COMMUNICATORS] = walk->communicator_bytes;
