@@ -42,8 +42,8 @@ double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_
 
 struct tpp_gradient_step {
     double parameters;         /* trainable, on one rank of the stage */
-    double last_backward_seconds, first_forward_seconds; /* one micro-batch of the whole stage */
-    double backward_seconds;   /* one micro-batch, backward: what ZeRO-2 hides each micro-step's reduction behind */
+    double last_backward_seconds, first_forward_seconds; /* one micro-batch of the whole stage; ZeRO-2 hides the
+                                                            reduction of every micro-step behind the former */
 };
 
 /* Exposed seconds of gradient reduction and parameter gather of one step, slow-down included (9.1, 15.7). 0 for FSDP and

@@ -1,6 +1,6 @@
 /* evaluate.h - one plan in, its cost out: time, memory, bubble. The only entry that the planner and the command line use.
  *
- * An evaluator holds one model, cluster, job and stack, and a memo of timed layers (program.h, layer_time.h): the first
+ * An evaluator holds one model, cluster, job and stack, and a memo of timed layers (program.h, layer.h): the first
  * strategy with a new set of layer axes builds and times its layer programs, every later one only combines them and
  * allocates nothing. One evaluator a thread; the same strategy gives the same bits on every evaluator. */
 #ifndef TPP_COSTMODEL_EVALUATE_H

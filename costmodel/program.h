@@ -1,7 +1,7 @@
 /* program.h - the layer program: what one layer of one kind does for one micro-batch on one rank, described once.
  *
  * An ordered list of operations (GEMMs, attention, memory-bound kernels, collectives) in sections, and the tensors they
- * allocate, keep for backward and free. The timer (layer_time.h), the memory walk (memory_walk.h) and the explainer read
+ * allocate, keep for backward and free. The timer (layer.h), the memory walk (memory_walk.h) and the explainer read
  * it; nobody else has formulas of their own. A program depends on the axes below, the model, the job and the stack only:
  * not on the data- or pipeline-parallel size, nor on the hardware. */
 #ifndef TPP_COSTMODEL_PROGRAM_H

@@ -160,11 +160,6 @@ void tpp_ranking_merge(struct tpp_ranking *into, const struct tpp_ranking *from)
     }
 }
 
-void tpp_ranking_clear(struct tpp_ranking *ranking)
-{
-    ranking->count = 0;
-}
-
 size_t tpp_ranking_count(const struct tpp_ranking *ranking)
 {
     return ranking->count;

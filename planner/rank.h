@@ -36,12 +36,11 @@ void tpp_ranking_free(struct tpp_ranking *ranking); /* NULL is fine */
 /* What is kept does not depend on the order in which plans are offered. Allocates nothing. */
 void tpp_ranking_offer(struct tpp_ranking *ranking, const struct tpp_plan *plan);
 void tpp_ranking_merge(struct tpp_ranking *into, const struct tpp_ranking *from);
-void tpp_ranking_clear(struct tpp_ranking *ranking);
 size_t tpp_ranking_count(const struct tpp_ranking *ranking);
-/* Plan `index` of the order, 0 first. Valid until the next offer, merge or clear. */
+/* Plan `index` of the order, 0 first. Valid until the next offer or merge. */
 const struct tpp_plan *tpp_ranking_at(const struct tpp_ranking *ranking, size_t index);
 
-/* The least that any variant of a group can reach (bound.c), or a plan's own values. */
+/* The least that any variant of a group can reach (bound.h), or a plan's own values. */
 struct tpp_bound {
     enum tpp_rank_class rank_class;
     double missing_bytes;
