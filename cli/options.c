@@ -18,7 +18,7 @@ struct parser {
     bool help;
 };
 
-bool tpp_choice_contains(const char *words, const char *text)
+static bool choice_contains(const char *words, const char *text)
 {
     const size_t length = strlen(text);
     for (const char *word = words; word != NULL && length > 0;) {
@@ -168,7 +168,7 @@ static const char *nearest_choice(const char *words, const char *text, char buff
 static enum tpp_code parse_choice(const struct tpp_option *option, const char *where, const char *text,
                                   const char **out, struct tpp_error *err)
 {
-    if (!tpp_choice_contains(option->choices, text)) {
+    if (!choice_contains(option->choices, text)) {
         char hint[256], words[MAX_CHOICES][MAX_CHOICE_LENGTH];
         const char *near = nearest_choice(option->choices, text, words);
         if (near != NULL)

@@ -71,10 +71,7 @@ enum tpp_code tpp_options_parse(const struct tpp_option_part *parts, int argc, c
 /* "--name" or "-x" is a known option of the parts; NULL when there is none. */
 const struct tpp_option *tpp_options_find(const struct tpp_option_part *parts, const char *name);
 
-/* True when `text` is exactly one of the words "a|b|c". */
-bool tpp_choice_contains(const char *words, const char *text);
-
-/* Position of `text` among the words; it must be one of them. */
+/* Position of `text` among the words "a|b|c"; it must be one of them. */
 unsigned tpp_choice_index(const char *words, const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 #include "cli/plan_json.h"
 
-void tpp_strategy_add_json(const struct tpp_strategy *strategy, struct tpp_json_writer *writer, struct cJSON *parent)
+/* "strategy": {...} of a plan, also what defaults mean written out. */
+static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_writer *writer, struct cJSON *parent)
 {
     struct cJSON *object = tpp_json_add_object(writer, parent, "strategy");
     struct tpp_text text;
@@ -36,7 +37,8 @@ void tpp_strategy_add_json(const struct tpp_strategy *strategy, struct tpp_json_
     tpp_text_release(&text);
 }
 
-void tpp_memory_add_json(const struct tpp_memory *memory, struct tpp_json_writer *writer, struct cJSON *parent)
+/* "memory": {...} */
+static void add_memory(const struct tpp_memory *memory, struct tpp_json_writer *writer, struct cJSON *parent)
 {
     struct cJSON *object = tpp_json_add_object(writer, parent, "memory");
     tpp_json_add_bool(writer, object, "fits", memory->fit != TPP_FIT_DOES_NOT_FIT);
@@ -65,7 +67,7 @@ void tpp_plan_add_json(unsigned rank, const struct tpp_strategy *strategy, const
                        struct tpp_json_writer *writer, struct cJSON *plan)
 {
     tpp_json_add_u64(writer, plan, "rank", rank);
-    tpp_strategy_add_json(strategy, writer, plan);
+    add_strategy(strategy, writer, plan);
     tpp_json_add_number(writer, plan, "step_seconds", cost->step_seconds);
     tpp_json_add_number(writer, plan, "step_seconds_low", cost->step_seconds_low);
     tpp_json_add_number(writer, plan, "step_seconds_high", cost->step_seconds_high);
@@ -79,7 +81,7 @@ void tpp_plan_add_json(unsigned rank, const struct tpp_strategy *strategy, const
     tpp_json_add_number(writer, plan, "exposed_communication_fraction", cost->exposed_communication_fraction);
     tpp_json_add_number(writer, plan, "host_bound_fraction", cost->host_bound_fraction);
     add_time_terms(cost, writer, plan);
-    tpp_memory_add_json(&cost->memory, writer, plan);
+    add_memory(&cost->memory, writer, plan);
 }
 
 void tpp_stages_add_json(const struct tpp_stage_cost *stages, size_t num_stages, struct tpp_json_writer *writer,
@@ -95,6 +97,6 @@ void tpp_stages_add_json(const struct tpp_stage_cost *stages, size_t num_stages,
         tpp_json_add_number(writer, object, "backward_seconds", stages[i].backward_seconds);
         tpp_json_add_number(writer, object, "recompute_seconds", stages[i].recompute_seconds);
         tpp_json_add_number(writer, object, "in_flight_micro_batches", stages[i].in_flight_micro_batches);
-        tpp_memory_add_json(&stages[i].memory, writer, object);
+        add_memory(&stages[i].memory, writer, object);
     }
 }

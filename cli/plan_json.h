@@ -5,10 +5,6 @@
 #include "costmodel/base/json_write.h"
 #include "costmodel/evaluate.h"
 
-/* "strategy": {...} of a plan, also what defaults mean written out. */
-void tpp_strategy_add_json(const struct tpp_strategy *strategy, struct tpp_json_writer *writer, struct cJSON *parent);
-/* "memory": {...} */
-void tpp_memory_add_json(const struct tpp_memory *memory, struct tpp_json_writer *writer, struct cJSON *parent);
 /* Everything of PLAN that follows from strategy and cost: all but "risks" and "launch". */
 void tpp_plan_add_json(unsigned rank, const struct tpp_strategy *strategy, const struct tpp_cost *cost,
                        struct tpp_json_writer *writer, struct cJSON *plan);

@@ -68,7 +68,9 @@ static bool read_inputs(const struct tpp_run_facts *facts, struct tpp_run_profil
     return tpp_run_read_strategy(facts, run);
 }
 
-bool tpp_run_read(struct tpp_json row, const char *group, struct tpp_run_profiles *profiles, struct tpp_run *run)
+/* One parsed line. Always fills *run: what cannot be read or predicted is said in run->skipped. False when the line is
+ * not a run at all (no object, no id, no "measured"). */
+static bool read_run(struct tpp_json row, const char *group, struct tpp_run_profiles *profiles, struct tpp_run *run)
 {
     struct tpp_run_facts facts;
     struct tpp_error err;
@@ -132,7 +134,7 @@ static enum tpp_code read_line(const char *line, size_t length, const char *wher
         run->broken = true;
         tpp_run_skip(run, "not JSON: %.150s", err->message);
     } else {
-        *is_run = tpp_run_read(tpp_json_root(document), group, profiles, run);
+        *is_run = read_run(tpp_json_root(document), group, profiles, run);
     }
     tpp_json_document_free(document);
     return TPP_OK;

@@ -21,10 +21,6 @@ struct tpp_runs {          /* starts zeroed */
 
 #define TPP_RUNS_MAX_FILE_BYTES (64u * 1024u * 1024u)
 
-/* One parsed line. Always fills *run: what cannot be read or predicted is said in run->skipped. False when the line is
- * not a run at all (no object, no id, no "measured"). */
-bool tpp_run_read(struct tpp_json row, const char *group, struct tpp_run_profiles *profiles, struct tpp_run *run);
-
 /* Appends the lines of `text` (blank ones are passed over). `file` names the text in messages, its name without folder
  * and ending is the group. TPP_E_SYNTAX when not a single line is a run; TPP_E_MEMORY. */
 enum tpp_code tpp_runs_read(const char *text, size_t length, const char *file, struct tpp_run_profiles *profiles,

@@ -30,7 +30,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double tpp_run_median(double *values, size_t count)
+/* Sorts `values` in place. */
+static double median_of(double *values, size_t count)
 {
     if (count == 0)
         return 0;
@@ -54,7 +55,7 @@ static struct tpp_run_errors summarize(double *errors, size_t count)
         close += errors[i] <= CLOSE_FRACTION;
     }
     figures.within_10pct = (double)close / (double)count;
-    figures.median_abs = tpp_run_median(errors, count);
+    figures.median_abs = median_of(errors, count);
     figures.macro_mean_abs = figures.mean_abs;
     return figures;
 }

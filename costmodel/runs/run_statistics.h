@@ -11,9 +11,6 @@ struct tpp_run_pair {
     size_t order;
 };
 
-/* Sorts `values` in place. */
-double tpp_run_median(double *values, size_t count);
-
 /* Errors of step time or memory over the pairs; `scratch` has room for `count` numbers. macro_mean_abs = mean_abs. */
 struct tpp_run_errors tpp_run_step_errors(const struct tpp_run_pair *pairs, size_t count, double *scratch);
 struct tpp_run_errors tpp_run_memory_errors(const struct tpp_run_pair *pairs, size_t count, double *scratch);
