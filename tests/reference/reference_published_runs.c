@@ -78,7 +78,7 @@ static void rows_are_read_and_few_are_skipped(void **state)
     for (size_t i = 0; i < book.runs.count; i++)
         assert_true(tpp_run_in_default_subset(&book.runs.items[i]));
     for (size_t i = 0; i < book.report.num_skips; i++)
-        print_message("skipped %zu: %s\n", book.report.skips[i].count, book.report.skips[i].reason);
+        print_message("# skipped %zu: %s\n", book.report.skips[i].count, book.report.skips[i].reason);
     assert_true(book.report.all.num_skipped <= 12); /* vocabulary-sharded pipelines (7), unknown GPUs, offload */
 }
 
@@ -117,13 +117,13 @@ static void step_time_stays_within_its_bounds(void **state)
     };
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
         const struct tpp_run_errors *step = &group(bounds[i].name)->step;
-        print_message("%s: %.1f %% of %zu runs\n", bounds[i].name, 100 * step->mean_abs, step->n);
+        print_message("# %s: %.1f %% of %zu runs\n", bounds[i].name, 100 * step->mean_abs, step->n);
         assert_true(step->n > 0);
         if (step->mean_abs > bounds[i].bound)
             fail_msg("%s: mean error %.1f %%, bound %.1f %%", bounds[i].name, 100 * step->mean_abs,
                      100 * bounds[i].bound);
     }
-    print_message("plain mean over files: %.1f %%\n", 100 * book.report.all.step.macro_mean_abs);
+    print_message("# plain mean over files: %.1f %%\n", 100 * book.report.all.step.macro_mean_abs);
     assert_true(book.report.all.step.macro_mean_abs <= 0.13);
 }
 
@@ -133,7 +133,7 @@ static void allocated_memory_on_b200_is_exact(void **state)
     (void)state;
     const struct tpp_run_errors *memory = &group("simumax-b200")->memory;
     assert_true(memory->n > 0);
-    print_message("B200: %.2f %%, worst %.2f %%\n", 100 * memory->mean_abs, 100 * memory->max_abs);
+    print_message("# B200: %.2f %%, worst %.2f %%\n", 100 * memory->mean_abs, 100 * memory->max_abs);
     assert_true(memory->mean_abs <= 0.005);
     assert_true(memory->max_abs <= 0.01);
 }
@@ -143,7 +143,7 @@ static void fit_verdicts_and_ranking_hold(void **state)
     (void)state;
     const struct tpp_run_fits *fit = &book.report.all.fit;
     const struct tpp_run_ranking *ranking = &book.report.all.ranking;
-    print_message("fit: %zu of %zu right; ranking: %zu of %zu pairs\n", fit->num_right, fit->n, ranking->num_right,
+    print_message("# fit: %zu of %zu right; ranking: %zu of %zu pairs\n", fit->num_right, fit->n, ranking->num_right,
                   ranking->pairs);
     assert_true((double)fit->num_right >= 0.9 * (double)fit->n);
     assert_true((double)ranking->num_right >= 0.8 * (double)ranking->pairs);

@@ -79,7 +79,7 @@ static void check_log(const struct expected *expected)
 {
     struct tpp_samples samples;
     struct tpp_error err = {0};
-    print_message("%s\n", expected->file);
+    print_message("# %s\n", expected->file);
     if (import(expected->file, &samples, &err) != TPP_OK) {
         fail_msg("%s: %s", expected->file, err.message);
     }
@@ -240,7 +240,7 @@ static void check_collection_log(const char *folder, struct tpp_json entry)
     tpp_samples_init(&samples);
     const enum tpp_code code = tpp_import_file(path, NULL, &samples, &err);
     const bool is_one_rank = strstr(file, "rtxa6000_1n1g") != NULL;
-    print_message("%s: %zu rows, %s\n", file, samples.count, code ? err.message : "read");
+    print_message("# %s: %zu rows, %s\n", file, samples.count, code ? err.message : "read");
     assert_int_equal(code != TPP_OK, rows == 0 && !is_one_rank);
     size_t num_out_of_place = 0;
     for (size_t i = 0; i < samples.count; i++) {
@@ -263,7 +263,7 @@ static void the_whole_collection_is_read(void **state)
     struct tpp_json_document *document;
     struct tpp_json logs_array, entry;
     if (!folder) {
-        print_message("TPP_SHARED_LOGS is not set\n");
+        print_message("# TPP_SHARED_LOGS is not set\n");
         return;
     }
     snprintf(path, sizeof path, "%s/index.json", folder);
