@@ -66,6 +66,14 @@ struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stac
     traffic.reduces_each_micro_batch = is_deepspeed && strategy->zero_stage == 2;
     traffic.reduce_overlaps = may_overlap && strategy->overlap_grad_reduce;
     traffic.gather_overlaps = may_overlap && strategy->overlap_param_gather && sharded;
+    traffic.reduce_bucket_size = strategy->reduce_bucket_size;
+    traffic.gather_bucket_size = strategy->allgather_bucket_size;
+    /* Megatron has one size for both directions, in use while reductions overlap (launch-formats 1.4 item 9). */
+    if (stack->engine == TPP_ENGINE_MEGATRON) {
+        if (!strategy->overlap_grad_reduce)
+            traffic.reduce_bucket_size = TPP_ONE_BUCKET;
+        traffic.gather_bucket_size = traffic.reduce_bucket_size;
+    }
     return traffic;
 }
 
@@ -77,8 +85,9 @@ double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const s
     if (!traffic.has_any)
         return 0;
     const double P = step->parameters, gradient_bytes = stack->reduce_bytes * P, slow = hardware->overlap_slowdown_fraction;
-    const double nb = tpp_gradient_num_buckets(stack, replicas, P, strategy->reduce_bucket_size);
-    const double na = tpp_gradient_num_buckets(stack, replicas, P, strategy->allgather_bucket_size);
+    /* Each bucket is a collective of its own, with its own latency and ramp. */
+    const double nb = tpp_gradient_num_buckets(stack, replicas, P, traffic.reduce_bucket_size);
+    const double na = tpp_gradient_num_buckets(stack, replicas, P, traffic.gather_bucket_size);
     const double reduce = nb * tpp_collective_seconds(links, traffic.reduce, &replicas->all, gradient_bytes / nb);
     const double gather =
         traffic.gathers

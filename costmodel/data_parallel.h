@@ -10,6 +10,7 @@
 #include "hwprofiles/hardware.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* DeepSpeed's default reduce_bucket_size and allgather_bucket_size, elements (launch-formats 3). */
 #define TPP_DEEPSPEED_DEFAULT_BUCKET 5e8
@@ -25,6 +26,8 @@ struct tpp_replicas {
 struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
                                       uint32_t gpus_per_node);
 
+#define TPP_ONE_BUCKET UINT64_MAX
+
 /* How the gradients of a step and the parameters after it travel (7 "DP", 9.1, 15.7): what tpp_gradient_exposed_seconds
  * sums up, and what the simulator runs bucket by bucket. */
 struct tpp_gradient_traffic {
@@ -33,10 +36,11 @@ struct tpp_gradient_traffic {
     bool gathers;                 /* parameters over replicas->shard */
     bool reduces_each_micro_batch; /* ZeRO-2: gradients are kept sharded */
     bool reduce_overlaps, gather_overlaps;
+    uint64_t reduce_bucket_size, gather_bucket_size; /* elements, as tpp_gradient_num_buckets takes them */
 };
 struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                     const struct tpp_replicas *replicas);
-/* Buckets of `parameters` elements: `given` elements each, 0 = the engine's default. */
+/* Buckets of `parameters` elements: `given` elements each, 0 = the engine's default, TPP_ONE_BUCKET = uncut. */
 double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
                                 uint64_t given);
 

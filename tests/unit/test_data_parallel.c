@@ -1,0 +1,115 @@
+/* Gradient traffic against example E11 and sections 9.1 and 15.7 of the specification. */
+#include "costmodel/data_parallel.h"
+#include "tests/support/shapes.h"
+
+static const double llama3_8b_parameters = 8030261248;
+
+struct scene {
+    struct tpp_hardware hardware;
+    struct tpp_links links;
+    struct tpp_job job;
+    struct tpp_stack stack;
+    struct tpp_strategy strategy;
+    struct tpp_replicas replicas;
+};
+
+/* Llama-3-8B on 64 H100, data parallel alone, gradients reduced in `reduce_bytes` each. */
+static struct scene scene_of(enum tpp_framework framework, uint32_t reduce_bytes, const char *strategy)
+{
+    struct scene scene = {.hardware = shape_cluster("dgx-h100"), .job = shape_job(64, 8192, 512)};
+    scene.links = tpp_links_make(&scene.hardware, 0, 0);
+    tpp_stack_defaults(framework, &scene.hardware.gpu, &scene.job, &scene.stack);
+    scene.stack.reduce_bytes = reduce_bytes;
+    scene.strategy = shape_strategy(strategy, &scene.job);
+    scene.replicas = tpp_replicas_make(&scene.strategy, &scene.stack, scene.hardware.node.num_gpus);
+    return scene;
+}
+
+static double exposed_seconds(const struct scene *scene, double compute_seconds)
+{
+    const struct tpp_gradient_step step = {.parameters = llama3_8b_parameters,
+                                           .last_backward_seconds = compute_seconds,
+                                           .first_forward_seconds = compute_seconds};
+    return tpp_gradient_exposed_seconds(&scene->hardware, &scene->links, &scene->stack, &scene->strategy,
+                                        &scene->replicas, &step);
+}
+
+/* `num_buckets` collectives one after the other, of gradients or of bf16 parameters. */
+static double transfer_seconds(const struct scene *scene, enum tpp_collective kind, double bytes, double num_buckets)
+{
+    return num_buckets *
+           tpp_collective_seconds(&scene->links, kind, &scene->replicas.all, bytes * llama3_8b_parameters / num_buckets);
+}
+
+/* What stays of a transfer under any amount of compute: its last bucket, and sigma = 0.25 of the rest (9.1). */
+static double least_seconds(double transfer, double num_buckets)
+{
+    return transfer / num_buckets + 0.25 * (transfer - transfer / num_buckets);
+}
+
+static void bucket_counts_are_example_e11(void **state)
+{
+    (void)state;
+    const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 2, "zero=1");
+    const double P = llama3_8b_parameters;
+    CHECK_NUMBER(tpp_gradient_num_buckets(&scene.stack, &scene.replicas, P, 500000000), 17, 0);
+    CHECK_NUMBER(tpp_gradient_num_buckets(&scene.stack, &scene.replicas, P, 200000000), 41, 0);
+    CHECK_NUMBER(tpp_gradient_num_buckets(&scene.stack, &scene.replicas, P, 0), 126, 0); /* 64e6 each */
+}
+
+static void bytes_a_step_are_example_e11(void **state)
+{
+    (void)state;
+    /* Reduce-scatter and all-gather of bf16, 63/64 of 2 + 2 bytes a parameter: 31,619,153,664. Seen as time on links
+     * without latency and ramp, 1e9 bytes a second. */
+    struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 2, "zero=1,overlap_grad_reduce=0,overlap_param_gather=0");
+    scene.links = (struct tpp_links){.nic_bytes_per_second = 1e9, .ring_efficiency_fraction = 1, .oversubscription = 1};
+    for (int i = 0; i < TPP_COLLECTIVE_COUNT; i++)
+        scene.links.bus_bytes_per_second[i] = 1e9;
+    CHECK_NUMBER(exposed_seconds(&scene, 0), 31.619153664, 1e-12); /* rounding */
+}
+
+static void megatron_has_one_bucket_when_nothing_overlaps(void **state)
+{
+    (void)state;
+    /* 9.1: no bucketing without overlap, so the latency of 63 ranks is paid once each way. */
+    const struct scene scene =
+        scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "zero=1,overlap_grad_reduce=0,overlap_param_gather=0");
+    CHECK_NUMBER(exposed_seconds(&scene, 1),
+                 transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 1) + transfer_seconds(&scene, TPP_ALL_GATHER, 2, 1),
+                 1e-12);
+}
+
+static void megatron_has_one_bucket_size_for_both_directions(void **state)
+{
+    (void)state;
+    const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "zero=1,reduce_bucket=200000000");
+    CHECK_NUMBER(exposed_seconds(&scene, 1e3),
+                 least_seconds(transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 41), 41) +
+                     least_seconds(transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41), 41),
+                 1e-12);
+}
+
+static void deepspeed_has_a_bucket_size_for_each_direction(void **state)
+{
+    (void)state;
+    /* 15.7: stage 1 reduces by all-reduce and gathers the parameters after it. */
+    const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, 2,
+                                        "zero=1,reduce_bucket=200000000,allgather_bucket=500000000,overlap_param_gather=0");
+    CHECK_NUMBER(exposed_seconds(&scene, 1e3),
+                 least_seconds(transfer_seconds(&scene, TPP_ALL_REDUCE, 2, 41), 41) +
+                     transfer_seconds(&scene, TPP_ALL_GATHER, 2, 17),
+                 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bucket_counts_are_example_e11),
+        cmocka_unit_test(bytes_a_step_are_example_e11),
+        cmocka_unit_test(megatron_has_one_bucket_when_nothing_overlaps),
+        cmocka_unit_test(megatron_has_one_bucket_size_for_both_directions),
+        cmocka_unit_test(deepspeed_has_a_bucket_size_for_each_direction),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
