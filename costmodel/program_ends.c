@@ -103,7 +103,7 @@ static void build_head_ops(struct tpp_builder *builder, double local_vocabulary,
         wgrad = tpp_builder_gemm(builder, "head", TPP_SECTION_WEIGHT, TPP_PART_HEAD, local_vocabulary, h, n);
     tpp_builder_collective(builder, "head", TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR,
                            builder->sequence_parallel ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE, activation,
-                           builder->stack->tensor_parallel_async ? wgrad : TPP_NO_OP);
+                           tpp_builder_overlaps_tensor(builder) ? wgrad : TPP_NO_OP);
     tpp_build_norm(builder, TPP_SECTION_BACKWARD, 1);
 }
 

@@ -112,9 +112,14 @@ void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *nam
                                gathered_bytes(builder), TPP_NO_OP);
 }
 
+bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder)
+{
+    return builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
+}
+
 void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, int dgrad, int wgrad)
 {
-    const bool async = builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
+    const bool async = tpp_builder_overlaps_tensor(builder);
     const double bytes = activation_bytes(builder);
     if (!builder->sequence_parallel) {
         tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, bytes,

@@ -47,6 +47,8 @@ void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_l
 int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linear *linear);
 /* *dgrad and *wgrad become the indices of the two GEMMs (wgrad: TPP_NO_OP when frozen); both may be NULL. */
 void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad);
+/* Backward transfers of tensor parallelism run beside the GEMMs (15.1 tp_async), but not when launches block (15.5). */
+bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder);
 /* Tensor-parallel collectives around a pair of linears: column-parallel entry and row-parallel exit. */
 void tpp_build_tensor_entry_forward(struct tpp_builder *builder, const char *name);
 void tpp_build_tensor_exit_forward(struct tpp_builder *builder, const char *name);

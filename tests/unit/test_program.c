@@ -195,6 +195,30 @@ static void block_masks_divide_the_attention_work(void **state)
     CHECK_NUMBER(scores[0], 4 * scores[1], 1e-12);
 }
 
+static void blocking_launches_overlap_nothing(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_job job = shape_job(8, 4096, 8);
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
+    struct tpp_program program;
+    for (int kind = 0; kind < TPP_LAYER_KIND_COUNT; kind++) {
+        int num_hidden[2] = {0};
+        for (int blocking = 0; blocking < 2; blocking++) {
+            struct tpp_layer_axes a = axes(4, 1, 1, true);
+            a.kind = (enum tpp_layer_kind)kind;
+            stack.launch_blocking = blocking;
+            tpp_program_build(&model, &job, &stack, &a, &program);
+            for (uint32_t i = 0; i < program.num_ops; i++)
+                num_hidden[blocking] += program.ops[i].hidden_behind != TPP_NO_OP;
+        }
+        assert_true(kind == TPP_LAYER_EMBEDDING || num_hidden[0] > 0);
+        assert_int_equal(num_hidden[1], 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +230,7 @@ int main(void)
         cmocka_unit_test(adapter_and_quantised_sizes_are_example_e15),
         cmocka_unit_test(frozen_linears_have_no_weight_gradient),
         cmocka_unit_test(block_masks_divide_the_attention_work),
+        cmocka_unit_test(blocking_launches_overlap_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
