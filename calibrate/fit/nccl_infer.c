@@ -59,7 +59,7 @@ static uint32_t size_to_count_ratio(const struct tpp_nccl_run *run)
         if (row->bytes == 0 || row->count == 0 || row->count > row->bytes) {
             continue;
         }
-        const uint64_t part = row->count * row->element_bytes; /* count <= bytes < 2^63 / 10, element <= 8 */
+        const uint64_t part = row->count * row->element_bytes; /* at most 2^53 * 8 */
         const uint64_t found = row->bytes % part == 0 ? row->bytes / part : 0;
         if (found == 0 || found > UINT32_MAX || (ratio != 0 && found != ratio)) {
             return 0;

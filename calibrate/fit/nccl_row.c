@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { MAX_WORDS = 64 };
+static const uint64_t largest_bytes = UINT64_C(1) << 53; /* 8 PiB: what a double holds; times 8 it fits 64 bits */
 
 uint32_t tpp_nccl_element_bytes(const char *dtype)
 {
@@ -66,11 +67,12 @@ static int find_start(char **words, size_t count)
     return -1;
 }
 
-/* Takes words that also stand in front of the row out of the rest of it, and labels such as "3:" of other ranks. */
+/* Takes words that also stand in front of the row out of the rest of it (behind the type), and labels such as "3:" of
+ * other ranks. */
 static size_t drop_prefix_words(char **words, size_t count, size_t start)
 {
-    size_t kept = start;
-    for (size_t i = start; i < count; i++) {
+    size_t kept = start + 3;
+    for (size_t i = start + 3; i < count; i++) {
         const size_t length = strlen(words[i]);
         bool is_prefix = length > 1 && words[i][length - 1] == ':' && words[i][0] >= '0' && words[i][0] <= '9';
         for (size_t j = 0; j < start && !is_prefix; j++) {
@@ -176,6 +178,9 @@ enum tpp_nccl_line tpp_nccl_parse_row(char line[TPP_LINE_SIZE], enum tpp_nccl_ro
     tpp_word_u64(columns[1], &row->count);
     row->element_bytes = tpp_nccl_element_bytes(columns[2]);
     memcpy(row->dtype, columns[2], strlen(columns[2]) + 1); /* a known name: shorter than dtype */
+    if (row->bytes > largest_bytes || row->count > largest_bytes) {
+        return TPP_NCCL_BROKEN;
+    }
     if (!parse_rest(columns + 3, count - (size_t)start - 3, root, row)) {
         return TPP_NCCL_BROKEN;
     }

@@ -7,6 +7,7 @@
 #include "hwprofiles/profiles.h"
 
 #include "tests/support/check_number.h"
+#include "tests/support/failing_alloc.h"
 #include "tests/support/random.h"
 
 #include <stdio.h>
@@ -309,6 +310,31 @@ static void a_report_is_printed_as_text_json_and_table(void **state)
     tpp_samples_release(&samples);
 }
 
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("x.jsonl", "samples");
+    add_gemms(&samples, &base.gpu, 0.02);
+    samples.count = 40; /* enough for a fit, and quick */
+    struct tpp_sample sample = {.kind = TPP_SAMPLE_VALUE};
+    assert_true(tpp_hardware_field_index("gpu.kernel_gap_seconds", &sample.value.field));
+    sample.value.value = 2e-6;
+    add(&samples, sample);
+    for (uint64_t n = 0;; n++) {
+        struct tpp_error err = {0};
+        tpp_failing_alloc_arm(n);
+        const enum tpp_code code = tpp_fit_profile(&samples, &base, NULL, &fitted, &report, &err);
+        const bool has_failed = tpp_failing_alloc_disarm();
+        assert_int_equal(code, has_failed ? TPP_E_MEMORY : TPP_OK);
+        tpp_fit_report_release(&report);
+        if (!has_failed) {
+            assert_true(n > 10);
+            break;
+        }
+    }
+    tpp_samples_release(&samples);
+}
+
 /* A step of 3 s of everything else and 7.02 s / g_max: 13 s when g_max is 0.702. */
 static enum tpp_code made_up_step(const struct tpp_hardware *hardware, const void *context, double *seconds,
                                   struct tpp_error *err)
@@ -346,6 +372,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_sustained_rate_is_the_one_that_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(samples_that_say_nothing_are_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_report_is_printed_as_text_json_and_table, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_failed_allocation_is_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_measured_step_scales_the_gemm_rate, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

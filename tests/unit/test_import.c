@@ -3,6 +3,7 @@
 #include "costmodel/base/json_read.h"
 
 #include "tests/support/check_number.h"
+#include "tests/support/failing_alloc.h"
 
 #include <string.h>
 
@@ -230,6 +231,31 @@ static void rows_are_printed_with_the_keys_of_the_contract(void **state)
     tpp_samples_release(&samples);
 }
 
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "# Rank  0 Pid 1 on a device 0 [0x0] X\n#       size         count      type     time   algbw   busbw  error\n"
+        "     1048576        262144     float    50.00   20.97   20.97      0\n",
+        "m,n,k,time_us,tflops\n64,256,512,3.5,4.8\n", run_lines};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        for (uint64_t n = 0;; n++) {
+            struct tpp_samples samples;
+            struct tpp_error err = {0};
+            tpp_samples_init(&samples);
+            tpp_failing_alloc_arm(n);
+            const enum tpp_code code = tpp_import_text(texts[i], strlen(texts[i]), "x", NULL, &samples, &err);
+            const bool has_failed = tpp_failing_alloc_disarm();
+            assert_int_equal(code, has_failed ? TPP_E_MEMORY : TPP_OK);
+            assert_int_equal(samples.num_files, has_failed ? 0 : 1);
+            tpp_samples_release(&samples);
+            if (!has_failed) {
+                break;
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +268,7 @@ int main(void)
         cmocka_unit_test(samples_files_keep_repeats_as_median_and_spread),
         cmocka_unit_test(a_samples_file_without_a_row_says_what_is_wrong),
         cmocka_unit_test(rows_are_printed_with_the_keys_of_the_contract),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
