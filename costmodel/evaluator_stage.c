@@ -165,10 +165,14 @@ void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_st
                       const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index,
                       struct tpp_memory *memory)
 {
+    /* The ends of a pipeline sum the gradient of a tied embedding in a group of their own. */
+    const bool sums_tied = evaluator->model->tied_embeddings && strategy->pipeline_parallel > 1 &&
+                           (stage->is_first || stage->is_last);
     const struct tpp_walk walk = {
         .job = evaluator->job, .stack = evaluator->stack, .strategy = strategy, .hardware = evaluator->hardware,
         .shard_ranks = assembly->replicas.shard_ranks,
-        .communicator_bytes = tpp_walk_communicator_bytes(evaluator->hardware, strategy),
+        .communicator_bytes = tpp_walk_communicator_bytes(evaluator->hardware, strategy) +
+                              (sums_tied ? evaluator->hardware->network.nccl_communicator_bytes : 0),
     };
     const struct tpp_walk_stage view = {
         .decoder = assembly->decoder,

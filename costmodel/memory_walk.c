@@ -41,20 +41,27 @@ double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t
     }
 }
 
+static double all_parameters(const struct tpp_walk_stage *stage)
+{
+    return stage->num_layers * stage->decoder->parameters + (stage->embedding ? stage->embedding->parameters : 0) +
+           (stage->head ? stage->head->parameters : 0);
+}
+
+/* Embedding and head carry no adapters. */
+static double trainable_parameters(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
+{
+    return tpp_job_is_adapter(walk->job) ? stage->num_layers * stage->decoder->trainable_parameters
+                                         : all_parameters(stage);
+}
+
 /* Frozen base weights (LoRA, QLoRA): their bytes only; the adapters train with full state. */
 static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
-    const struct tpp_layer *ends[2] = {stage->embedding, stage->head};
-    double parameters = stage->num_layers * stage->decoder->parameters;
+    const double parameters = all_parameters(stage), trainable = trainable_parameters(walk, stage);
     const double linear = stage->num_layers * stage->decoder->linear_parameters;
-    const double trainable_layers = stage->num_layers * stage->decoder->trainable_parameters;
-    for (int i = 0; i < 2; i++)
-        if (ends[i])
-            parameters += ends[i]->parameters;
     const struct tpp_static_bytes per =
         tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks);
     const bool adapter = tpp_job_is_adapter(walk->job);
-    const double trainable = adapter ? trainable_layers : parameters;
     memory->terms[TPP_MEMORY_WEIGHTS] = parameters * per.weights + (adapter ? trainable * per.weights : 0);
     if (walk->job->task == TPP_TASK_QLORA)
         memory->terms[TPP_MEMORY_WEIGHTS] +=
@@ -139,7 +146,8 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
 static const double pipeline_engine_buffer_bytes = 2e9;
 
 /* Communication buffers (4.4, 15.7): DeepSpeed's contiguous buckets, two with overlap; its pipeline engine's buffers and
- * the stage output of every micro-batch in flight. Megatron reduces in the main-gradient buffer. */
+ * the stage output of every micro-batch in flight; PyTorch DDP's buckets, together a copy of the gradients. Megatron
+ * reduces in the main-gradient buffer. */
 static double bucket_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
 {
     const struct tpp_strategy *strategy = walk->strategy;
@@ -149,6 +157,8 @@ static double bucket_bytes(const struct tpp_walk *walk, const struct tpp_walk_st
         const double outputs = strategy->pipeline_parallel > 1 ? stage->in_flight : 0;
         return pipeline_engine_buffer_bytes + outputs * stage->decoder->bytes[TPP_TENSOR_INPUT];
     }
+    if (stack->engine == TPP_ENGINE_DDP && replicas > 1)
+        return stack->gradient_bytes * trainable_parameters(walk, stage);
     if (stack->engine != TPP_ENGINE_DEEPSPEED || strategy->zero_stage == 0 || replicas <= 1)
         return 0;
     const double bucket =

@@ -44,7 +44,7 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
 /* Fills the rest: fragmentation, probability, verdict. */
 void tpp_walk_verdict(struct tpp_memory *memory);
 
-/* Device memory of NCCL for the groups that a strategy opens (4.4). */
+/* Device memory of NCCL for the groups that a strategy opens on every stage (4.4): all but that of a tied embedding. */
 double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy);
 
 /* Layers of a stage of `num_layers` whose forward is run again in backward: none, all, or the first of each chunk (4.2 E). */
