@@ -174,14 +174,16 @@ struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardw
         return synchronous_layer(links, stack, strategy, replicas, gathered_bytes, reduced_parameters);
     const double slow = hardware->overlap_slowdown_fraction;
     const double gather = tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, gathered_bytes);
-    const double reduce = tpp_collective_seconds(links, TPP_REDUCE_SCATTER, &replicas->shard,
-                                                 stack->reduce_bytes * reduced_parameters) +
-                          tpp_collective_seconds(links, TPP_ALL_REDUCE, &replicas->replicate,
-                                                 stack->reduce_bytes * reduced_parameters / replicas->shard.size);
+    const double gradient_bytes = stack->reduce_bytes * reduced_parameters;
+    const double scatter = tpp_collective_seconds(links, TPP_REDUCE_SCATTER, &replicas->shard, gradient_bytes);
+    const double replicate = tpp_collective_seconds(links, TPP_ALL_REDUCE, &replicas->replicate,
+                                                    gradient_bytes / replicas->shard.size);
     /* 4 B a gathered parameter: copy-out of the flat buffer. */
     const double copy = 2 * gathered_bytes / tpp_memory_rate_bytes_per_second(&hardware->gpu);
-    const double again = strategy->reshard_after_forward ? gather : 0, backward_comm = again + reduce;
-    struct tpp_sharded_layer layer = {.gather_seconds = gather, .reduce_seconds = reduce};
+    /* Gather and reduce-scatter share a communicator; the shards are summed over the replicas on a stream of its own. */
+    const double again = strategy->reshard_after_forward ? gather : 0;
+    const double backward_comm = fmax(again + scatter, replicate);
+    struct tpp_sharded_layer layer = {.gather_seconds = gather, .reduce_seconds = scatter + replicate};
     const double forward = fmax(forward_seconds * (1 + slow * fmin(1, gather / forward_seconds)), gather) + copy;
     const double backward =
         fmax(backward_seconds * (1 + slow * fmin(1, backward_comm / backward_seconds)), backward_comm) + 2 * copy;
