@@ -2,39 +2,16 @@
 
 #include "cli/terminal.h"
 #include "costmodel/base/units.h"
+#include "costmodel/flops.h"
 
 #include <stdio.h>
 
-/* The fastest multiplication the job may use. A rate above it is not a rate of this GPU. */
-static double peak_flops_per_second(const struct tpp_job_inputs *inputs)
-{
-    const struct tpp_gpu *gpu = &inputs->hardware.gpu;
-    switch (inputs->job.precision) {
-    case TPP_PRECISION_FP8:
-        return gpu->fp8_flops_per_second > 0 ? gpu->fp8_flops_per_second : gpu->bf16_flops_per_second;
-    case TPP_PRECISION_FP32:
-        return gpu->tf32_flops_per_second > gpu->fp32_flops_per_second ? gpu->tf32_flops_per_second
-                                                                       : gpu->fp32_flops_per_second;
-    case TPP_PRECISION_BF16:
-    case TPP_PRECISION_FP16:
-        break;
-    }
-    return gpu->bf16_flops_per_second;
-}
-
-/*     t_min = F_causal / (N * peak)
- *
- * F_causal model FLOPs of a step with the causal half of attention (cost-model 3.2): what no implementation can leave
- * out. Adapters leave out the weight gradients of the frozen layers, one third of the work (cost-model 15.8); that
- * third is not held against a measurement. */
 struct tpp_measured tpp_measured_compare(double measured_seconds, const struct tpp_job_inputs *inputs,
                                          const struct tpp_cost *cost)
 {
-    const double necessary = tpp_job_is_adapter(&inputs->job) ? 2.0 / 3.0 : 1.0;
     struct tpp_measured measured = {.seconds = measured_seconds};
     measured.error_fraction = cost->step_seconds / measured_seconds - 1;
-    measured.least_seconds =
-        necessary * cost->model_flops_causal / (inputs->job.num_gpus * peak_flops_per_second(inputs));
+    measured.least_seconds = tpp_flops_least_seconds(cost->model_flops_causal, &inputs->job, &inputs->hardware.gpu);
     measured.utilization = measured.least_seconds / measured_seconds;
     measured.is_possible = measured.utilization <= 1;
     measured.is_inside_interval =

@@ -45,7 +45,8 @@ enum tpp_code tpp_evaluator_new(const struct tpp_model *model, const struct tpp_
     evaluator->tensor_links = evaluator->links;
     for (int i = 0; stack->tensor_parallel_other && i < TPP_COLLECTIVE_COUNT; i++)
         evaluator->tensor_links.bus_bytes_per_second[i] *= other_stack_bus_fraction;
-    evaluator->forward_flops = tpp_flops_forward(model, (double)job->sequence_length);
+    evaluator->forward_flops =
+        tpp_flops_forward(model, (double)job->sequence_length, (double)job->attention_block_length);
     *out = evaluator;
     return TPP_OK;
 }

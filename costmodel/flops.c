@@ -27,9 +27,10 @@ static double head_dims(const struct tpp_model *model)
     return 2.0 * model->head_dim;
 }
 
-struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequence_length)
+struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequence_length, double document_length)
 {
     const double s = sequence_length;
+    const double attended = document_length > 0 && document_length < s ? document_length : s;
     struct tpp_model_counts counts;
     tpp_model_count(model, &counts);
     return (struct tpp_flops){
@@ -37,7 +38,7 @@ struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequenc
                   (counts.num_dense_layers * layer_elements(model, false) +
                    counts.num_moe_layers * layer_elements(model, true)),
         .head = 2 * s * (double)model->hidden_size * model->vocab_size,
-        .attention = 2 * s * s * model->num_attention_heads * head_dims(model) * model->num_layers,
+        .attention = 2 * s * attended * model->num_attention_heads * head_dims(model) * model->num_layers,
     };
 }
 
@@ -55,4 +56,25 @@ double tpp_flops_hardware(const struct tpp_flops *forward, double sequences, enu
     else if (recompute == TPP_RECOMPUTE_SELECTIVE && unfused_attention)
         extra = forward->attention;
     return tpp_flops_model(forward, sequences, false) + sequences * extra;
+}
+
+static double peak_flops_per_second(enum tpp_precision precision, const struct tpp_gpu *gpu)
+{
+    switch (precision) {
+    case TPP_PRECISION_FP8:
+        return gpu->fp8_flops_per_second > 0 ? gpu->fp8_flops_per_second : gpu->bf16_flops_per_second;
+    case TPP_PRECISION_FP32:
+        return gpu->tf32_flops_per_second > gpu->fp32_flops_per_second ? gpu->tf32_flops_per_second
+                                                                       : gpu->fp32_flops_per_second;
+    case TPP_PRECISION_BF16:
+    case TPP_PRECISION_FP16:
+        break;
+    }
+    return gpu->bf16_flops_per_second;
+}
+
+double tpp_flops_least_seconds(double causal_model_flops, const struct tpp_job *job, const struct tpp_gpu *gpu)
+{
+    const double necessary = tpp_job_is_adapter(job) ? 2.0 / 3.0 : 1.0;
+    return necessary * causal_model_flops / (job->num_gpus * peak_flops_per_second(job->precision, gpu));
 }

@@ -4,6 +4,7 @@
 
 #include "costmodel/model/model.h"
 #include "costmodel/strategy.h"
+#include "hwprofiles/hardware.h"
 
 #include <stdbool.h>
 
@@ -14,7 +15,9 @@ struct tpp_flops {
     double attention; /* attention cores, whole score matrix (causal: half of it) */
 };
 
-struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequence_length);
+/* `document_length`: tokens of one packed document when attention stays inside documents (3.1: the sum of their squares
+ * instead of s^2); 0 or the sequence's length or more: one document a sequence. */
+struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequence_length, double document_length);
 
 /* Model FLOPs of one step of `sequences`: 3 x forward. The weight gradients that frozen layers do not have are counted
  * all the same (the convention of published figures). `causal` halves the attention part. */
@@ -23,5 +26,9 @@ double tpp_flops_model(const struct tpp_flops *forward, double sequences, bool c
  * selective recomputation repeats the attention core when it is not a flash kernel. */
 double tpp_flops_hardware(const struct tpp_flops *forward, double sequences, enum tpp_recompute recompute,
                           double recomputed_fraction, bool unfused_attention);
+/* The shortest step that physics allows: every GPU of the job does nothing but the necessary operations, at the fastest
+ * multiplication of the precision. `causal_model_flops`: of the step, with the causal half of attention. Adapters leave
+ * out the weight gradients of the frozen layers, one third of the work (15.8); that third is not counted. */
+double tpp_flops_least_seconds(double causal_model_flops, const struct tpp_job *job, const struct tpp_gpu *gpu);
 
 #endif

@@ -2,6 +2,8 @@
  */
 #include "planner/risk_checks.h"
 
+#include "costmodel/flops.h"
+
 #define SMALL_BATCH_TOKENS 1e6
 #define LARGE_BATCH_TOKENS 16e6
 #define MANY_ACCUMULATIONS 32 /* sums of so many 16-bit gradients lose digits */
@@ -37,13 +39,15 @@ static void short_sums(struct tpp_risk_context *c)
     }
 }
 
+/* Not by the MFU: with adapters, FP8 or very long sequences its conventions pass 100 % in steps that are possible. */
 static void impossible(struct tpp_risk_context *c)
 {
-    if (c->cost->model_flops_utilization > 1) {
+    const double least = tpp_flops_least_seconds(c->cost->model_flops_causal, c->job, &c->hardware->gpu);
+    if (least > c->cost->step_seconds) {
         tpp_risk_add(c, "impossible-utilization", TPP_SEVERITY_ERROR,
                      "check the step time, the batch and the GPU of the profile",
                      "the step time means %.0f %% of the GPUs' peak: physics forbids it",
-                     100 * c->cost->model_flops_utilization);
+                     100 * least / c->cost->step_seconds);
     }
 }
 

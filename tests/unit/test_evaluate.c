@@ -48,9 +48,15 @@ static void flops_are_example_e3(void **state)
 {
     (void)state;
     const struct tpp_model llama = shape_preset("llama3.1-8b");
-    const struct tpp_flops forward = tpp_flops_forward(&llama, 8192);
+    const struct tpp_flops forward = tpp_flops_forward(&llama, 8192, 0);
     CHECK_NUMBER(tpp_flops_model(&forward, 1, false), 4.744221e14, 1e-6);
     CHECK_NUMBER(tpp_flops_model(&forward, 1, true), 4.216455e14, 1e-6);
+    /* Attention is twice what its causal half saves: 2 (4.744221 - 4.216455)e14 = 1.055532e14. Four documents of 2048
+     * tokens leave a quarter of it: 4.744221e14 - 0.75 * 1.055532e14 = 3.952572e14; causal, half of that quarter less:
+     * 3.952572e14 - 0.125 * 1.055532e14 = 3.820631e14. */
+    const struct tpp_flops packed = tpp_flops_forward(&llama, 8192, 2048);
+    CHECK_NUMBER(tpp_flops_model(&packed, 1, false), 3.952572e14, 1e-6);
+    CHECK_NUMBER(tpp_flops_model(&packed, 1, true), 3.820631e14, 1e-6);
     /* 1T model: L128 h25600 a160, V 51200, s 2048: 96 B s L h^2 (1 + s/6h + V/16Lh) = 1.672868e16, full recompute of the
      * layers and none of the head. */
     struct tpp_model trillion = shape_preset("gpt3-175b");
@@ -62,7 +68,7 @@ static void flops_are_example_e3(void **state)
     const double s = 2048, h = 25600, V = 51200, L = 128;
     const double published = 96 * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h));
     CHECK_NUMBER(published, 1.672868e16, 1e-6);
-    const struct tpp_flops large = tpp_flops_forward(&trillion, s);
+    const struct tpp_flops large = tpp_flops_forward(&trillion, s, s);
     CHECK_NUMBER(tpp_flops_hardware(&large, 1, TPP_RECOMPUTE_FULL, 1, true), published, 1e-9);
 }
 

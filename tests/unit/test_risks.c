@@ -364,8 +364,14 @@ static void the_job_is_noted(void **state)
     s.stack.launch_blocking = true;
     expect_only(&s, "launch-blocking", TPP_SEVERITY_WARNING, "nothing overlap");
     s = sound();
-    s.plan.cost.model_flops_utilization = 10.9; /* field note A4: 51 s of work in 4.7 s */
+    /* Field note A4 claims 10.9 times the peak. Here the peak is 64 * 312e12 FLOP/s in 16 s = 3.194880e17 FLOP. */
+    s.plan.cost.model_flops_causal = 10.9 * 3.194880e17;
     expect_only(&s, "impossible-utilization", TPP_SEVERITY_ERROR, "1090 %");
+    /* An MFU above 100 % is no proof: frozen weights have no gradients, FP8 has twice the peak. */
+    s.plan.cost.model_flops_utilization = 1.1;
+    s.plan.cost.model_flops_causal = 1.1 * 3.194880e17;
+    s.job.task = TPP_TASK_LORA;
+    assert_int_equal(list(&s), 0);
 }
 
 static void a_short_list_is_cut_but_counted(void **state)
