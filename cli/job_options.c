@@ -44,7 +44,7 @@ const struct tpp_option tpp_cluster_options[] = {
      .help = "what all network cards of one node send together in one direction, as in 200Gb/s or 25GB/s"},
     {"intra-node-bandwidth", 0, TPP_OPTION_BANDWIDTH, JOB(intra_node_bandwidth), "RATE", .min = 1,
      .help = "bus bandwidth of a large all-reduce inside a node; the other collectives change in proportion"},
-    {"nic-efficiency", 0, TPP_OPTION_NUMBER, JOB(nic_efficiency), "FRACTION", .min = 0.001, .max = 1,
+    {"nic-efficiency", 0, TPP_OPTION_NUMBER, JOB(nic_efficiency), "FRACTION", .min = 0.01, .max = 1,
      .help = "measured over nominal rate of the network cards"},
     {"set-hardware", 0, TPP_OPTION_LIST, JOB(set_hardware), "KEY=VALUE",
      .help = "any value of the profile by its key, as in gpu.num_sms=108"},

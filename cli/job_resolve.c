@@ -20,6 +20,29 @@ static enum tpp_code as_usage(enum tpp_code code, const char *option, struct tpp
     return TPP_E_USAGE;
 }
 
+/* The option behind a field of the job or the stack; NULL for what no single option says. */
+static const char *option_of(const char *field)
+{
+    static const char *const options[][2] = {
+        {"job.attention_block_length", "--attention-block-length"},
+        {"job.precision", "--precision"},
+        {"stack.attention", "--attention"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (strcmp(options[i][0], field) == 0)
+            return options[i][1];
+    }
+    return NULL;
+}
+
+/* Options that are valid alone and contradict each other or the cluster are a usage error too; what is wrong with the
+ * model or the profile stays what it is. */
+static enum tpp_code name_option(enum tpp_code code, struct tpp_error *err)
+{
+    const char *option = code != TPP_OK && err != NULL ? option_of(err->where) : NULL;
+    return option != NULL ? as_usage(code, option, err) : code;
+}
+
 static const struct tpp_hardware_field *find_field(const char *key)
 {
     uint32_t count;
@@ -227,8 +250,10 @@ enum tpp_code tpp_job_resolve(const struct tpp_job_arguments *arguments, struct 
     if (code == TPP_OK)
         code = count_gpus(arguments, &inputs->hardware, &inputs->job.num_gpus, err);
     if (code == TPP_OK)
-        code = tpp_job_check(&inputs->job, &inputs->model, err);
+        code = name_option(tpp_job_check(&inputs->job, &inputs->model, err), err);
     if (code == TPP_OK)
         code = fill_stack(arguments, inputs, &inputs->stack, err);
-    return code != TPP_OK ? code : tpp_stack_check(&inputs->stack, &inputs->hardware.gpu, &inputs->job, err);
+    if (code == TPP_OK)
+        code = name_option(tpp_stack_check(&inputs->stack, &inputs->hardware.gpu, &inputs->job, err), err);
+    return code;
 }

@@ -48,7 +48,7 @@ static enum tpp_code check_sizes(const struct tpp_job *job, struct tpp_error *er
     }
     if (job->attention_block_length > job->sequence_length) {
         return tpp_fail(err, TPP_E_RANGE, "job.attention_block_length",
-                        "give a document length up to the sequence length, or 0 for whole sequences",
+                        "give a document length up to the sequence length, or none for whole sequences",
                         "documents of %s tokens do not fit in the sequence",
                         tpp_format_count(found, sizeof found, job->attention_block_length));
     }

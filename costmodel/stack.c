@@ -122,7 +122,9 @@ enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gp
         return tpp_fail(err, TPP_E_UNSUPPORTED, "stack.attention", "choose another attention kernel",
                         "%s has no %s attention kernel", gpu->name, tpp_attention_kernel_name(stack->attention));
     if (job->precision == TPP_PRECISION_FP8 && gpu->fp8_flops_per_second <= 0)
-        return tpp_fail(err, TPP_E_UNSUPPORTED, "job.precision", "use bf16, or a GPU with FP8 tensor cores",
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "job.precision",
+                        gpu->has_bf16 ? "use bf16, or a GPU with FP8 tensor cores"
+                                      : "use fp16, or a GPU with FP8 tensor cores",
                         "%s has no FP8 tensor cores", gpu->name);
     if (job->precision == TPP_PRECISION_BF16 && !gpu->has_bf16)
         return tpp_fail(err, TPP_E_UNSUPPORTED, "job.precision", "use fp16", "%s has no bf16 tensor cores", gpu->name);

@@ -223,8 +223,8 @@ static bool try_more_nodes(struct finder *finder)
     for (int i = 0; i < MAX_DOUBLINGS && change.job.num_gpus <= MAX_GPUS / 2; i++) {
         char what[64];
         change.job.num_gpus *= 2;
-        snprintf(what, sizeof what, "%u GPUs on %u nodes", change.job.num_gpus,
-                 (change.job.num_gpus + node - 1) / node);
+        const uint32_t num_nodes = (change.job.num_gpus + node - 1) / node;
+        snprintf(what, sizeof what, "%u GPUs on %u node%s", change.job.num_gpus, num_nodes, num_nodes == 1 ? "" : "s");
         if (try_change(finder, TPP_REMEDY_MORE_NODES, &change, what)) {
             return true;
         }

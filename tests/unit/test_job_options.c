@@ -159,6 +159,14 @@ static void adapters_have_ranks_and_other_tasks_do_not(void **state)
     refuse("--nodes=1", "--lora-targets=qv", "--lora-targets");
 }
 
+static void options_that_contradict_each_other_are_named(void **state)
+{
+    (void)state;
+    refuse("--nodes=1", "--attention-block-length=8193", "--attention-block-length"); /* of 8192 tokens */
+    refuse("--nodes=1", "--precision=fp8", "--precision");                            /* on A100 */
+    refuse("--nodes=1", "--attention=flash3", "--attention");
+}
+
 static void pins_and_limits_reach_the_search(void **state)
 {
     struct tpp_job_inputs inputs;
@@ -224,6 +232,7 @@ int main(void)
         cmocka_unit_test(values_by_key_take_the_units_of_their_field),
         cmocka_unit_test(software_follows_the_framework_until_it_is_said),
         cmocka_unit_test(adapters_have_ranks_and_other_tasks_do_not),
+        cmocka_unit_test(options_that_contradict_each_other_are_named),
         cmocka_unit_test(pins_and_limits_reach_the_search),
         cmocka_unit_test(choices_are_the_names_of_the_cost_model),
     };

@@ -100,6 +100,15 @@ static void seventy_billion_on_one_node_need_the_host_or_more_nodes(void **state
     assert_false(has(count, TPP_REMEDY_SHORTER_SEQUENCE)); /* the states alone are too much */
 }
 
+/* 8e9 parameters at 18 bytes are 144 GB: one card of 80 GB is too small, a part of one node is enough. */
+static void a_part_of_a_node_is_one_node(void **state)
+{
+    (void)state;
+    const struct scene scene = make_scene("llama3.1-8b", 1, 4096);
+    const struct tpp_remedy *nodes = get(find(&scene), TPP_REMEDY_MORE_NODES);
+    assert_non_null(strstr(nodes->sentence, " GPUs on 1 node: "));
+}
+
 /* Without head-room two nodes hold the job at 99 % of the cards: too tight to be an advice. */
 static void a_tight_plan_is_not_proposed(void **state)
 {
@@ -154,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seventy_billion_on_one_node_need_the_host_or_more_nodes),
+        cmocka_unit_test(a_part_of_a_node_is_one_node),
         cmocka_unit_test(a_tight_plan_is_not_proposed),
         cmocka_unit_test(a_pin_that_stands_in_the_way_is_named),
         cmocka_unit_test(sharded_parameters_help_replicas),

@@ -2,6 +2,8 @@
 #include "costmodel/stack.h"
 #include "tests/support/shapes.h"
 
+#include <string.h>
+
 static struct tpp_stack defaults(enum tpp_framework framework, const char *cluster, enum tpp_precision precision)
 {
     const struct tpp_hardware hardware = shape_cluster(cluster);
@@ -58,6 +60,8 @@ static void impossible_stacks_are_refused(void **state)
     job.precision = TPP_PRECISION_FP8;
     assert_int_equal(tpp_stack_check(&stack, &a100.gpu, &job, &err), TPP_E_UNSUPPORTED);
     stack.attention = TPP_ATTENTION_FUSED_SOFTMAX;
+    assert_int_equal(tpp_stack_check(&stack, &v100.gpu, &job, &err), TPP_E_UNSUPPORTED);
+    assert_non_null(strstr(err.hint, "fp16")); /* V100 has no bf16 either */
     job.precision = TPP_PRECISION_BF16;
     assert_int_equal(tpp_stack_check(&stack, &v100.gpu, &job, &err), TPP_E_UNSUPPORTED);
 }
