@@ -279,11 +279,13 @@ static enum tpp_code judge_group(const struct tpp_fit_run *run, const struct tpp
     return code ? code : tpp_fit_judge(fitted, plan->predict, set, TPP_FIT_ALL, &group->all_after, err);
 }
 
-/* The held-out samples speak against the fit. */
+/* The held-out samples speak against the fit: median and 90 % point together, as the median of a few samples alone may
+ * move either way by chance. */
 static bool is_no_better(const struct tpp_fit_group *group)
 {
-    return group->held_out_after.count > 0 && group->held_out_after.count == group->held_out_before.count &&
-           group->held_out_after.median > group->held_out_before.median;
+    const struct tpp_fit_errors *before = &group->held_out_before, *after = &group->held_out_after;
+    return after->count > 0 && after->count == before->count &&
+           after->median + after->p90 > before->median + before->p90;
 }
 
 /* Puts the base's values back. held_out_after keeps what the fit would have given. */
