@@ -218,8 +218,14 @@ const char *tpp_recompute_name(enum tpp_recompute recompute)
 
 const char *tpp_schedule_name(enum tpp_schedule schedule)
 {
-    static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
-    return (unsigned)schedule <= TPP_SCHEDULE_INTERLEAVED ? names[schedule] : NULL;
+    static const char *const names[TPP_SCHEDULE_COUNT] = {"gpipe", "1f1b", "interleaved", "zb-h1",    "zb-h2",
+                                                          "zb-1p", "zb-2p", "zb-v",       "dualpipe", "dualpipev"};
+    return (unsigned)schedule < TPP_SCHEDULE_COUNT ? names[schedule] : NULL;
+}
+
+bool tpp_schedule_is_v_shaped(enum tpp_schedule schedule)
+{
+    return schedule == TPP_SCHEDULE_ZB_V || schedule == TPP_SCHEDULE_DUALPIPEV;
 }
 
 const char *tpp_context_kind_name(enum tpp_context_kind kind)

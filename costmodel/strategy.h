@@ -13,7 +13,20 @@
 
 enum tpp_recompute { TPP_RECOMPUTE_NONE, TPP_RECOMPUTE_SELECTIVE, TPP_RECOMPUTE_FULL };
 enum tpp_recompute_method { TPP_RECOMPUTE_UNIFORM, TPP_RECOMPUTE_BLOCK };
-enum tpp_schedule { TPP_SCHEDULE_GPIPE, TPP_SCHEDULE_1F1B, TPP_SCHEDULE_INTERLEAVED };
+/* Pipeline schedules (cost-model 8.1, costmodel/schedules/schedule.h). */
+enum tpp_schedule {
+    TPP_SCHEDULE_GPIPE,
+    TPP_SCHEDULE_1F1B,
+    TPP_SCHEDULE_INTERLEAVED,
+    TPP_SCHEDULE_ZB_H1,
+    TPP_SCHEDULE_ZB_H2,
+    TPP_SCHEDULE_ZB_1P,
+    TPP_SCHEDULE_ZB_2P,
+    TPP_SCHEDULE_ZB_V,
+    TPP_SCHEDULE_DUALPIPE,
+    TPP_SCHEDULE_DUALPIPEV,
+    TPP_SCHEDULE_COUNT,
+};
 enum tpp_context_kind { TPP_CONTEXT_RING, TPP_CONTEXT_ALL_GATHER, TPP_CONTEXT_ULYSSES, TPP_CONTEXT_HYBRID };
 enum tpp_offload { TPP_OFFLOAD_NONE, TPP_OFFLOAD_OPTIMIZER };
 
@@ -68,7 +81,7 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
 
 /* "tp=4,pp=2,vp=1,dp=4,cp=1,ep=1,mbs=2,zero=1,recompute=selective,sp=1,...". Keys: tp pp vp dp cp ep etp mbs gas (number of
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
- * recompute_method (uniform|block) recompute_layers schedule (gpipe|1f1b|interleaved) first_layers last_layers
+ * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) first_layers last_layers
  * account_embedding account_loss shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather tp_overlap
  * offload (none|optimizer) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
  * Starts from tpp_strategy_defaults; `recompute=full:12` is short for block recomputation of 12 layers. */
@@ -83,7 +96,9 @@ uint32_t tpp_strategy_chunk_layers(const struct tpp_strategy *strategy, uint32_t
                                    uint32_t chunk);
 
 const char *tpp_recompute_name(enum tpp_recompute recompute);          /* "none", "selective", "full" */
-const char *tpp_schedule_name(enum tpp_schedule schedule);             /* "gpipe", "1f1b", "interleaved" */
+const char *tpp_schedule_name(enum tpp_schedule schedule);             /* "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipev" ... */
+/* Two chunks a stage that go there and back: the first stage holds the embedding and the head (zb-v, dualpipev). */
+bool tpp_schedule_is_v_shaped(enum tpp_schedule schedule);
 const char *tpp_context_kind_name(enum tpp_context_kind kind);         /* "ring", "all-gather", "ulysses", "hybrid" */
 
 #endif

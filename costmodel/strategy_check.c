@@ -233,12 +233,30 @@ static enum tpp_code check_layers(const struct tpp_strategy *s, const struct tpp
     return TPP_OK;
 }
 
+/* Two chunks a stage, and layers that are the same number in all of them. */
+static enum tpp_code check_v_shape(const struct tpp_strategy *s, struct tpp_error *err)
+{
+    if (s->virtual_pipeline_stages != 2) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.schedule", "set vp=2", "schedule %s with vp = %u",
+                        tpp_schedule_name(s->schedule), s->virtual_pipeline_stages);
+    }
+    if (has_stage_counts(s) || s->account_for_embedding || s->account_for_loss || s->balanced_split) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.schedule", "drop the split options",
+                        "schedule %s has the first and the last layers on one stage and takes no uneven split",
+                        tpp_schedule_name(s->schedule));
+    }
+    return TPP_OK;
+}
+
 /* Interleaving: p > 1, and with a micro-batch group of p: p <= m and no partial group (a partial group needs p or more
  * micro-batches, and m mod p is always less). */
 static enum tpp_code check_schedule(const struct tpp_strategy *s, struct tpp_error *err)
 {
     const uint32_t p = s->pipeline_parallel, v = s->virtual_pipeline_stages;
     const bool is_interleaved = s->schedule == TPP_SCHEDULE_INTERLEAVED;
+    if (tpp_schedule_is_v_shaped(s->schedule)) {
+        return check_v_shape(s, err);
+    }
     if (is_interleaved != (v > 1)) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.schedule", "interleaving and vp > 1 go together",
                         "schedule %s with vp = %u", tpp_schedule_name(s->schedule), v);

@@ -75,7 +75,7 @@ struct tpp_schedule_problem {
 struct tpp_schedule_stage {
     double first_start_seconds, last_end_seconds;
     double busy_seconds;               /* transfers included */
-    double peak_micro_batches;         /* in flight, forward run and W (B when not split) not: in units of a full stage, chunks / v */
+    double peak_micro_batches;         /* in flight: forward started, B not finished; in full stages, chunks / v */
     double peak_activation_bytes;
 };
 
