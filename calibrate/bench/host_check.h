@@ -1,0 +1,34 @@
+/* host_check.h - are the results right? What a matrix product and a collective must have produced, element by element,
+ * from the data that host_numbers.h generates. */
+#ifndef TPP_CALIBRATE_BENCH_HOST_CHECK_H
+#define TPP_CALIBRATE_BENCH_HOST_CHECK_H
+
+#include "calibrate/bench/host_collectives.h"
+#include "calibrate/bench/host_numbers.h"
+#include "calibrate/bench/host_shapes.h"
+
+/* One element of D = A B with random data (seeds `a_seed`, `b_seed`) as cuBLAS stores it for the layout; see
+ * host_shapes.h. `scale` is the factor the data were multiplied by before they were encoded in `type`. Summed in double. */
+double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_type type, uint64_t a_seed,
+                              uint64_t b_seed, uint64_t row, uint64_t column);
+
+/* How far a right result of a product over k terms of unit variance may be from the exact one: the rounding of the
+ * output, relative to the value, plus that of a fp32 (for fp8: 14-bit) accumulation, relative to sqrt(k). */
+double tpp_bench_gemm_tolerance(enum tpp_bench_type input, enum tpp_bench_type output, uint64_t k, double value);
+
+/* What element `index` of rank `position`'s result must be; the input of rank r is tpp_bench_small_integer with seed
+ * `seed + r` over the index in r's own send buffer. `count` is elements of one part: the buffer of all_reduce and
+ * send_recv, the part of one rank for the others. */
+double tpp_bench_collective_element(enum tpp_bench_collective collective, uint64_t seed, uint32_t num_ranks,
+                                    uint32_t position, uint64_t count, uint64_t index);
+/* Exact for moves and for sums that the type holds exactly; else the rounding of num_ranks additions. */
+double tpp_bench_collective_tolerance(enum tpp_bench_collective collective, enum tpp_bench_type type,
+                                      uint32_t num_ranks);
+
+/* Number of elements of `result` (memory of the host) that are wrong; `result` holds `count` elements whose indices in
+ * the whole result begin at `first`. `part` is the count of the function above. */
+uint64_t tpp_bench_count_wrong(enum tpp_bench_collective collective, enum tpp_bench_type type, uint64_t seed,
+                               uint32_t num_ranks, uint32_t position, uint64_t part, uint64_t first, uint64_t count,
+                               const void *result);
+
+#endif
