@@ -129,10 +129,6 @@ static enum tpp_code receive_head(struct tpp_bootstrap *bootstrap, size_t index,
     if (message.magic == MAGIC && message.kind == ABORT) {
         return aborted(bootstrap, index, message.bytes, err);
     }
-    if (message.magic == MAGIC && message.kind == BLAME) {
-        snprintf(text, sizeof text, "rank %u waited for a collective in vain while others went on", rank);
-        return lost(bootstrap, text, err);
-    }
     if (message.magic != MAGIC || message.kind != (uint32_t)kind || message.token != bootstrap->operation ||
         message.bytes > (uint64_t)TPP_BOOTSTRAP_MAX_BYTES * bootstrap->options.size) {
         snprintf(text, sizeof text, "rank %u is at another step of the program", rank);
@@ -192,6 +188,33 @@ static enum tpp_code name_lost(struct tpp_bootstrap *bootstrap, const bool *is_n
     return code;
 }
 
+/* Rank `rank` says that it waited for others in vain, while this rank went on to an operation. Takes that message. */
+static bool takes_blame(struct tpp_bootstrap *bootstrap, uint32_t rank)
+{
+    struct message head;
+    return tpp_socket_peek(bootstrap->sockets[rank], &head, sizeof head) == TPP_SOCKET_OK && head.magic == MAGIC &&
+           head.kind == BLAME &&
+           tpp_socket_receive(bootstrap->sockets[rank], &head, sizeof head, tpp_bench_now()) == TPP_SOCKET_OK;
+}
+
+/* Ends a collection in which some ranks did not answer, or waited in vain for one that did. */
+static enum tpp_code name_late(struct tpp_bootstrap *bootstrap, const int *waiting, const bool *has_blamed,
+                               bool *is_named, struct tpp_error *err)
+{
+    char what[64] = "waited in vain for a collective that others have finished";
+    uint32_t num_late = 0;
+    for (uint32_t rank = 0; rank < bootstrap->options.size; rank++) {
+        num_late += waiting[rank] >= 0;
+    }
+    if (num_late > 0) {
+        snprintf(what, sizeof what, "did not answer within %g s", bootstrap->options.timeout_seconds);
+    }
+    for (uint32_t rank = 0; rank < bootstrap->options.size; rank++) {
+        is_named[rank] = num_late > 0 ? waiting[rank] >= 0 : has_blamed[rank];
+    }
+    return name_lost(bootstrap, is_named, what, err);
+}
+
 /* Collects one message of `bytes` from every other rank, in the order in which they come, so that the first to fail is
  * the one that is named, and those that are late are named together. */
 static enum tpp_code collect(struct tpp_bootstrap *bootstrap, size_t bytes, char *all, struct tpp_error *err)
@@ -199,33 +222,33 @@ static enum tpp_code collect(struct tpp_bootstrap *bootstrap, size_t bytes, char
     const uint32_t size = bootstrap->options.size;
     const double deadline = deadline_of(bootstrap);
     int *waiting = malloc(size * sizeof *waiting);
-    bool *ready = malloc(size * sizeof *ready);
+    bool *ready = calloc(size, sizeof *ready), *has_blamed = calloc(size, sizeof *has_blamed);
     enum tpp_code code =
-        waiting && ready ? TPP_OK : tpp_fail(err, TPP_E_MEMORY, "bootstrap", NULL, "out of memory");
-    uint32_t left = size - 1;
+        waiting && ready && has_blamed ? TPP_OK : tpp_fail(err, TPP_E_MEMORY, "bootstrap", NULL, "out of memory");
+    uint32_t left = size - 1, num_blamed = 0;
     if (code == TPP_OK) {
         memcpy(waiting, bootstrap->sockets, size * sizeof *waiting);
     }
-    while (code == TPP_OK && left > 0) {
-        if (!tpp_socket_wait(waiting, size, ready, deadline)) {
-            char what[64];
-            snprintf(what, sizeof what, "did not answer within %g s", bootstrap->options.timeout_seconds);
-            for (uint32_t rank = 0; rank < size; rank++) {
-                ready[rank] = waiting[rank] >= 0;
-            }
-            code = name_lost(bootstrap, ready, what, err);
-            break;
-        }
+    while (code == TPP_OK && left > 0 && tpp_socket_wait(waiting, size, ready, deadline)) {
         for (uint32_t rank = 1; rank < size && code == TPP_OK; rank++) {
-            if (ready[rank]) {
-                code = receive_message(bootstrap, rank, GATHER, all + rank * bytes, bytes, deadline, err);
-                waiting[rank] = -1;
-                left--;
+            if (!ready[rank]) {
+                continue;
             }
+            has_blamed[rank] = takes_blame(bootstrap, rank);
+            num_blamed += has_blamed[rank];
+            if (!has_blamed[rank]) {
+                code = receive_message(bootstrap, rank, GATHER, all + rank * bytes, bytes, deadline, err);
+            }
+            waiting[rank] = -1;
+            left--;
         }
+    }
+    if (code == TPP_OK && left + num_blamed > 0) {
+        code = name_late(bootstrap, waiting, has_blamed, ready, err);
     }
     free(waiting);
     free(ready);
+    free(has_blamed);
     return code;
 }
 
@@ -338,8 +361,9 @@ enum tpp_code tpp_bootstrap_blame(struct tpp_bootstrap *bootstrap, const char *w
                 continue;
             }
             waiting[rank] = -1;
+            /* One that blames, and one that went on to the next operation, are not the ones that are late. */
             silent[rank] = tpp_socket_receive(bootstrap->sockets[rank], &head, sizeof head, deadline) != TPP_SOCKET_OK ||
-                           head.magic != MAGIC || head.kind != BLAME;
+                           head.magic != MAGIC || (head.kind != BLAME && head.kind != GATHER);
         }
     }
     for (uint32_t rank = 1; rank < size; rank++) {

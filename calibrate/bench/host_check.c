@@ -8,13 +8,13 @@ static double stored(enum tpp_bench_type type, uint64_t seed, uint64_t index)
     return tpp_bench_decode(type, tpp_bench_encode(type, tpp_bench_random_value(seed, index)));
 }
 
-double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_type type, uint64_t a_seed,
-                              uint64_t b_seed, uint64_t row, uint64_t column)
+double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_type type, uint64_t seed,
+                              uint64_t a_first, uint64_t b_first, uint64_t row, uint64_t column)
 {
     double sum = 0;
     for (uint64_t i = 0; i < gemm->k; i++) {
-        sum += stored(type, a_seed, tpp_bench_gemm_a_index(gemm, row, i)) *
-               stored(type, b_seed, tpp_bench_gemm_b_index(gemm, i, column));
+        sum += stored(type, seed, a_first + tpp_bench_gemm_a_index(gemm, row, i)) *
+               stored(type, seed, b_first + tpp_bench_gemm_b_index(gemm, i, column));
     }
     return sum;
 }

@@ -7,10 +7,10 @@
 #include "calibrate/bench/host_numbers.h"
 #include "calibrate/bench/host_shapes.h"
 
-/* One element of D = A B with random data (seeds `a_seed`, `b_seed`) as cuBLAS stores it for the layout; see
- * host_shapes.h. `scale` is the factor the data were multiplied by before they were encoded in `type`. Summed in double. */
-double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_type type, uint64_t a_seed,
-                              uint64_t b_seed, uint64_t row, uint64_t column);
+/* One element of D = A B with random data as cuBLAS stores it for the layout (host_shapes.h). A begins at element
+ * `a_first` and B at `b_first` of a buffer of tpp_bench_random_value(seed, index). Summed in double. */
+double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_type type, uint64_t seed,
+                              uint64_t a_first, uint64_t b_first, uint64_t row, uint64_t column);
 
 /* How far a right result of a product over k terms of unit variance may be from the exact one: the rounding of the
  * output, relative to the value, plus that of a fp32 (for fp8: 14-bit) accumulation, relative to sqrt(k). */

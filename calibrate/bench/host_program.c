@@ -4,10 +4,12 @@
 #include "calibrate/bench/host_socket.h"
 #include "calibrate/bench/host_spawn.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef TPP_BENCH_MPI_BUILT
 #include "calibrate/bench/mpi_world.h"
@@ -124,6 +126,9 @@ static int finish(struct tpp_bench_run *run, enum tpp_code code, struct tpp_erro
         code = closed;
     }
     int status = code == TPP_OK ? 0 : report(run->program, run, err);
+    if (code != TPP_OK) {
+        tpp_bench_watch(run, 20); /* drivers may wait at the end for work that never ends */
+    }
     tpp_bootstrap_free(run->bootstrap);
 #ifdef TPP_BENCH_MPI_BUILT
     tpp_bench_mpi_finish(code != TPP_OK);
@@ -177,6 +182,28 @@ double tpp_bench_seconds_left(const struct tpp_bench_run *run)
 {
     const double left = run->start_seconds + run->common.budget_seconds - tpp_bench_now();
     return left > 0 ? left : 0;
+}
+
+/* What the signal handler writes; a handler can do no more than write and end. */
+static char watch_message[160];
+
+static void watch_handler(int signal)
+{
+    (void)signal;
+    const ssize_t written = write(STDERR_FILENO, watch_message, strlen(watch_message));
+    _exit(written < 0 ? 70 : 5);
+}
+
+void tpp_bench_watch(const struct tpp_bench_run *run, double seconds)
+{
+    if (run->world.size < 2) {
+        return;
+    }
+    snprintf(watch_message, sizeof watch_message,
+             "%s: error (rank %u): rank %u is stuck in a call that does not return: ended after %.0f s\n",
+             run->program->name, run->world.rank, run->world.rank, seconds);
+    signal(SIGALRM, watch_handler);
+    alarm((unsigned)(seconds + 0.999));
 }
 
 void tpp_bench_say(const struct tpp_bench_run *run, const char *format, ...)

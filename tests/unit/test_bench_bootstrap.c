@@ -333,6 +333,39 @@ static void the_rank_that_keeps_others_waiting_is_found(void **state)
     }
 }
 
+static int go_on_while_others_wait(uint32_t rank, uint16_t port, FILE *report)
+{
+    struct tpp_bootstrap *bootstrap;
+    struct tpp_error err = {0};
+    if (join(rank, 4, port, 1.5, 77, &bootstrap, &err) != TPP_OK) {
+        return say(report, &err);
+    }
+    if (rank == 2) {
+        sleep(4);
+        return 0;
+    }
+    if (rank == 1) {
+        usleep(500 * 1000);
+        tpp_bootstrap_blame(bootstrap, "all_gather of 1 MiB", 2, &err);
+    } else {
+        tpp_bootstrap_barrier(bootstrap, &err); /* their part of the collective is done */
+    }
+    tpp_bootstrap_free(bootstrap);
+    return say(report, &err);
+}
+
+static void the_late_rank_is_found_though_some_went_on(void **state)
+{
+    (void)state;
+    struct outcome outcome;
+    run_ranks(go_on_while_others_wait, 4, &outcome);
+    for (int rank = 0; rank < 4; rank++) {
+        if (rank != 2) {
+            assert_string_equal(outcome.report[rank], "rank 2 did not answer within 1.5 s");
+        }
+    }
+}
+
 static int disagree(uint32_t rank, uint16_t port, FILE *report)
 {
     struct tpp_bootstrap *bootstrap;
@@ -398,6 +431,7 @@ int main(void)
         cmocka_unit_test(strangers_do_not_disturb),
         cmocka_unit_test(why_a_rank_gave_up_reaches_all_others),
         cmocka_unit_test(the_rank_that_keeps_others_waiting_is_found),
+        cmocka_unit_test(the_late_rank_is_found_though_some_went_on),
         cmocka_unit_test(ranks_that_run_apart_are_told),
         cmocka_unit_test(one_rank_needs_nobody),
         cmocka_unit_test(spawned_ranks_know_who_they_are_and_the_one_that_fails_is_named),
