@@ -87,8 +87,7 @@ enum tpp_code tpp_collectives_open(struct tpp_bench_run *run, uint64_t max_bytes
     bench->type = TPP_BENCH_BF16;
     bench->watch.bootstrap = run->bootstrap;
     /* No GPU is said before too few ranks: it is the fault that a user has to mend first. */
-    enum tpp_code code =
-        tpp_device_open((int)run->world.local_rank, run->common.timeout_seconds, &bench->device, err);
+    enum tpp_code code = tpp_device_open((int)run->world.local_rank, run->common.timeout_seconds, &bench->device, err);
     if (code == TPP_OK && run->world.size < 2) {
         return tpp_fail(err, TPP_E_USAGE, run->program->name,
                         "start one rank a GPU with torchrun, srun or mpirun, or give --spawn N",
@@ -192,12 +191,12 @@ static enum tpp_code check_stretch(const struct message *message, uint64_t first
 {
     const struct tpp_collectives *bench = message->bench;
     const size_t element = tpp_bench_type_bytes(bench->type);
-    const enum tpp_code code = tpp_device_copy_to_host(host, (const char *)message->receive + first * element,
-                                                       count * element, err);
+    const enum tpp_code code =
+        tpp_device_copy_to_host(host, (const char *)message->receive + first * element, count * element, err);
     if (code == TPP_OK) {
-        *wrong += tpp_bench_count_wrong(message->collective, bench->type, bench->run->common.seed,
-                                        tpp_comm_size(bench->comm), tpp_comm_position(bench->comm), message->count,
-                                        first, count, host);
+        *wrong +=
+            tpp_bench_count_wrong(message->collective, bench->type, bench->run->common.seed, tpp_comm_size(bench->comm),
+                                  tpp_comm_position(bench->comm), message->count, first, count, host);
     }
     return code;
 }
@@ -272,7 +271,7 @@ static void summarize(double *all, uint32_t size, size_t repeats, double *means,
         }
         medians[(*num_members)++] = tpp_bench_summarize(own, repeats).median;
     }
-    for (size_t i = 0; i < repeats && *num_members > 0; i++) {
+    for (size_t i = 0; i<repeats && * num_members> 0; i++) {
         means[i] /= (double)*num_members;
     }
 }
@@ -322,8 +321,7 @@ static enum tpp_code gather_and_write(struct tpp_collectives *bench, const struc
     const size_t repeats = bench->run->common.repeats;
     double *all = calloc(bench->run->world.size * repeats, sizeof *all);
     enum tpp_code code = all ? TPP_OK : tpp_fail(err, TPP_E_MEMORY, "samples", NULL, "out of memory");
-    code = code ? code
-                : tpp_bootstrap_all_gather(bench->run->bootstrap, seconds, repeats * sizeof *seconds, all, err);
+    code = code ? code : tpp_bootstrap_all_gather(bench->run->bootstrap, seconds, repeats * sizeof *seconds, all, err);
     if (code == TPP_OK && bench->run->world.rank == 0) {
         code = write_row(bench, message, point, inner, wrong, all, err);
     }

@@ -13,10 +13,10 @@ struct tpp_collectives {
     struct tpp_comm_watch watch;
     enum tpp_bench_type type;
     uint32_t num_nodes;
-    uint64_t max_bytes;            /* of one buffer */
+    uint64_t max_bytes; /* of one buffer */
     void *send, *receive;
-    struct tpp_bench_groups plan;  /* under test */
-    struct tpp_comm *comm;         /* NULL: this rank stays out */
+    struct tpp_bench_groups plan; /* under test */
+    struct tpp_comm *comm;        /* NULL: this rank stays out */
 };
 
 struct tpp_collective_point {

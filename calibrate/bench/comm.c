@@ -107,8 +107,7 @@ enum tpp_code tpp_comm_new(struct tpp_bench_run *run, const struct tpp_device *d
     enum tpp_code code = exchange_ids(run, groups, is_member, &id, err);
     if (code == TPP_OK && is_member) {
         config.blocking = 0;
-        code = settle(comm,
-                      ncclCommInitRankConfig(&comm->comm, (int)comm->size, id, (int)comm->position, &config),
+        code = settle(comm, ncclCommInitRankConfig(&comm->comm, (int)comm->size, id, (int)comm->position, &config),
                       "ncclCommInitRankConfig", run->bootstrap, err);
     }
     if (code == TPP_OK && is_member) {

@@ -55,8 +55,8 @@ typedef enum tpp_code (*tpp_launch)(void *context, uint32_t turn, struct CUstrea
 struct tpp_work {
     tpp_launch launch;
     void *context;
-    const char *what;        /* for messages */
-    bool no_graph;           /* never capture the launches */
+    const char *what; /* for messages */
+    bool no_graph;    /* never capture the launches */
 };
 
 #define TPP_MAX_REPEATS 10000
@@ -69,7 +69,8 @@ enum tpp_code tpp_device_time(struct tpp_device *device, const struct tpp_work *
 enum tpp_code tpp_device_estimate(struct tpp_device *device, const struct tpp_work *work, double *seconds,
                                   struct tpp_error *err);
 /* Launches for `total_seconds` without a pause and times pieces of about `piece_seconds`; the first half of the time is
- * not kept, so that clocks and power have settled. *count is at most `capacity`; clocks[i] (Hz) are those of the piece. */
+ * not kept, so that clocks and power have settled. *count is at most `capacity`; clocks[i] (Hz) are those of the piece.
+ */
 enum tpp_code tpp_device_sustain(struct tpp_device *device, const struct tpp_work *work, double one_seconds,
                                  double total_seconds, double piece_seconds, double *seconds, double *clocks,
                                  size_t capacity, size_t *count, struct tpp_error *err);

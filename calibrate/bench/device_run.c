@@ -1,7 +1,6 @@
 /* Where the samples come from: the "run" line. */
 #include "calibrate/bench/device.h"
 
-
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -125,10 +125,11 @@ static enum tpp_code describe(struct tpp_gemm_plan *plan, const struct tpp_bench
                 : check(cublasLtMatrixLayoutCreate(&plan->b, data_type(type), second_t ? m : k, second_t ? k : m,
                                                    (int64_t)(second_t ? m : k)),
                         "cublasLtMatrixLayoutCreate", err);
-    code = code ? code
-                : check(cublasLtMatrixLayoutCreate(&plan->d, data_type(tpp_gemm_output_type(gemm, type)), n, m,
-                                                   (int64_t)n),
-                        "cublasLtMatrixLayoutCreate", err);
+    code =
+        code
+            ? code
+            : check(cublasLtMatrixLayoutCreate(&plan->d, data_type(tpp_gemm_output_type(gemm, type)), n, m, (int64_t)n),
+                    "cublasLtMatrixLayoutCreate", err);
     if (code == TPP_OK && type == TPP_BENCH_FP8) {
         const float *one = plan->library->one;
         const int8_t fast = 1; /* what Transformer Engine uses forward */

@@ -60,10 +60,14 @@ enum tpp_code tpp_bench_attention_grid(const struct tpp_bench_limits *limits, st
                                        struct tpp_error *err)
 {
     static const struct tpp_bench_attention heads[] = {
-        {.num_heads = 32, .num_query_groups = 8, .head_dim = 128},  {.num_heads = 64, .num_query_groups = 8, .head_dim = 128},
-        {.num_heads = 8, .num_query_groups = 1, .head_dim = 128},   {.num_heads = 16, .num_query_groups = 16, .head_dim = 128},
-        {.num_heads = 4, .num_query_groups = 4, .head_dim = 128},   {.num_heads = 16, .num_query_groups = 16, .head_dim = 64},
-        {.num_heads = 32, .num_query_groups = 8, .head_dim = 64},   {.num_heads = 8, .num_query_groups = 4, .head_dim = 256},
+        {.num_heads = 32, .num_query_groups = 8, .head_dim = 128},
+        {.num_heads = 64, .num_query_groups = 8, .head_dim = 128},
+        {.num_heads = 8, .num_query_groups = 1, .head_dim = 128},
+        {.num_heads = 16, .num_query_groups = 16, .head_dim = 128},
+        {.num_heads = 4, .num_query_groups = 4, .head_dim = 128},
+        {.num_heads = 16, .num_query_groups = 16, .head_dim = 64},
+        {.num_heads = 32, .num_query_groups = 8, .head_dim = 64},
+        {.num_heads = 8, .num_query_groups = 4, .head_dim = 256},
         {.num_heads = 16, .num_query_groups = 16, .head_dim = 256},
     };
     enum tpp_code code = TPP_OK;

@@ -18,16 +18,16 @@ enum message_kind { HELLO = 1, GATHER, RESULT, BROADCAST, ABORT, BLAME };
 
 struct message {
     uint32_t magic, kind, rank, size;
-    uint64_t token;    /* HELLO: of the job; else the number of the operation */
-    uint64_t bytes;    /* of what follows */
+    uint64_t token; /* HELLO: of the job; else the number of the operation */
+    uint64_t bytes; /* of what follows */
 };
 
 struct tpp_bootstrap {
     struct tpp_bootstrap_options options;
-    int *sockets;      /* rank 0: one a rank (its own -1); else one, to rank 0 */
+    int *sockets; /* rank 0: one a rank (its own -1); else one, to rank 0 */
     size_t num_sockets;
     uint64_t operation;
-    bool is_broken;    /* the others have been told, or told us */
+    bool is_broken; /* the others have been told, or told us */
 };
 
 static double deadline_of(const struct tpp_bootstrap *bootstrap)
@@ -58,7 +58,7 @@ static uint32_t peer_of(const struct tpp_bootstrap *bootstrap, size_t index)
 static enum tpp_socket_state send_message(struct tpp_bootstrap *bootstrap, int socket, enum message_kind kind,
                                           const void *data, size_t bytes, double deadline)
 {
-    struct message message = {MAGIC,  (uint32_t)kind, bootstrap->options.rank, bootstrap->options.size, 0, bytes};
+    struct message message = {MAGIC, (uint32_t)kind, bootstrap->options.rank, bootstrap->options.size, 0, bytes};
     message.token = kind == HELLO ? bootstrap->options.token : bootstrap->operation;
     const enum tpp_socket_state state = tpp_socket_send(socket, &message, sizeof message, deadline);
     return state == TPP_SOCKET_OK ? tpp_socket_send(socket, data, bytes, deadline) : state;
@@ -362,8 +362,9 @@ enum tpp_code tpp_bootstrap_blame(struct tpp_bootstrap *bootstrap, const char *w
             }
             waiting[rank] = -1;
             /* One that blames, and one that went on to the next operation, are not the ones that are late. */
-            silent[rank] = tpp_socket_receive(bootstrap->sockets[rank], &head, sizeof head, deadline) != TPP_SOCKET_OK ||
-                           head.magic != MAGIC || (head.kind != BLAME && head.kind != GATHER);
+            silent[rank] =
+                tpp_socket_receive(bootstrap->sockets[rank], &head, sizeof head, deadline) != TPP_SOCKET_OK ||
+                head.magic != MAGIC || (head.kind != BLAME && head.kind != GATHER);
         }
     }
     for (uint32_t rank = 1; rank < size; rank++) {

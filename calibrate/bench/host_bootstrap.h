@@ -1,8 +1,8 @@
 /* host_bootstrap.h - ranks that find each other over TCP, exchange small things, and notice when one is lost.
  *
- * All ranks are connected to rank 0. An operation (barrier, gather, broadcast) is called by all ranks in the same order.
- * Nothing waits for ever: an operation that is not done in time, and a rank that ends, become an error that names the
- * rank, on every rank. After an error only tpp_bootstrap_free may be called. Not thread-safe. */
+ * All ranks are connected to rank 0. An operation (barrier, gather, broadcast) is called by all ranks in the same
+ * order. Nothing waits for ever: an operation that is not done in time, and a rank that ends, become an error that
+ * names the rank, on every rank. After an error only tpp_bootstrap_free may be called. Not thread-safe. */
 #ifndef TPP_CALIBRATE_BENCH_HOST_BOOTSTRAP_H
 #define TPP_CALIBRATE_BENCH_HOST_BOOTSTRAP_H
 
@@ -15,10 +15,10 @@
 
 struct tpp_bootstrap_options {
     uint32_t rank, size;
-    const char *address;     /* of rank 0, a name or a number */
+    const char *address; /* of rank 0, a name or a number */
     uint16_t port;
-    uint64_t token;          /* the same on all ranks */
-    double timeout_seconds;  /* of the start and of every operation */
+    uint64_t token;         /* the same on all ranks */
+    double timeout_seconds; /* of the start and of every operation */
 };
 
 struct tpp_bootstrap; /* opaque */
@@ -33,8 +33,7 @@ void tpp_bootstrap_free(struct tpp_bootstrap *bootstrap); /* NULL is fine */
 enum tpp_code tpp_bootstrap_all_gather(struct tpp_bootstrap *bootstrap, const void *mine, size_t bytes, void *all,
                                        struct tpp_error *err);
 /* Rank 0's data to all. */
-enum tpp_code tpp_bootstrap_broadcast(struct tpp_bootstrap *bootstrap, void *data, size_t bytes,
-                                      struct tpp_error *err);
+enum tpp_code tpp_bootstrap_broadcast(struct tpp_bootstrap *bootstrap, void *data, size_t bytes, struct tpp_error *err);
 enum tpp_code tpp_bootstrap_barrier(struct tpp_bootstrap *bootstrap, struct tpp_error *err);
 
 /* Between operations, without waiting: is everybody still there? For loops that wait for something else. */

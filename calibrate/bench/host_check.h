@@ -16,6 +16,20 @@ double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_
  * output, relative to the value, plus that of a fp32 (for fp8: 14-bit) accumulation, relative to sqrt(k). */
 double tpp_bench_gemm_tolerance(enum tpp_bench_type input, enum tpp_bench_type output, uint64_t k, double value);
 
+/* Attention with random data: tensor t (0: q, 1: k, 2: v, 3: the gradient of the output) is
+ * tpp_bench_random_value(seed + t, index), stored as batch, length, heads, head size (query groups for k and v).
+ * One row of the output, and of the gradient of q, into `row_values` of head_dim numbers. `scratch` has `length`
+ * numbers. Summed in double; k and v of the row's group are made anew, so a long row takes a while. */
+void tpp_bench_attention_output_row(const struct tpp_bench_attention *shape, enum tpp_bench_type type, uint64_t seed,
+                                    uint64_t batch, uint64_t head, uint64_t row, double *scratch, double *row_values);
+void tpp_bench_attention_query_gradient_row(const struct tpp_bench_attention *shape, enum tpp_bench_type type,
+                                            uint64_t seed, uint64_t batch, uint64_t head, uint64_t row, double *scratch,
+                                            double *row_values);
+/* Numbers of `found` that are further from `wanted` than rounding explains: the probabilities and their derivatives are
+ * rounded to the type inside the kernel, so an error is compared with the size of the whole row. */
+uint64_t tpp_bench_attention_count_wrong(enum tpp_bench_type type, const double *wanted, const void *found,
+                                         uint64_t head_dim);
+
 /* What element `index` of rank `position`'s result must be; the input of rank r is tpp_bench_small_integer with seed
  * `seed + r` over the index in r's own send buffer. `count` is elements of one part: the buffer of all_reduce and
  * send_recv, the part of one rank for the others. */

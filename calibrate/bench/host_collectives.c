@@ -95,10 +95,8 @@ struct plan_list {
 /* Adds a cut of the world when it is one and has at least two ranks a group: alone, and all groups at once. */
 static void add(struct plan_list *list, const char *name, uint32_t group_nodes, uint32_t per_node, uint32_t stride)
 {
-    struct tpp_bench_groups plan = {.ranks_per_node = list->ranks_per_node,
-                                    .group_nodes = group_nodes,
-                                    .per_node = per_node,
-                                    .stride = stride};
+    struct tpp_bench_groups plan = {
+        .ranks_per_node = list->ranks_per_node, .group_nodes = group_nodes, .per_node = per_node, .stride = stride};
     if (group_nodes * per_node < 2 || list->ranks_per_node % (per_node * stride) != 0 ||
         list->num_nodes % group_nodes != 0) {
         return;

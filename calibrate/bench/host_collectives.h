@@ -44,13 +44,13 @@ struct tpp_bench_groups {
     uint32_t per_node;       /* ranks of one group on one of its nodes */
     uint32_t stride;         /* distance of their local ranks */
     uint32_t num_groups;
-    bool concurrent;         /* all groups work at once; else group 0 alone, the others wait */
+    bool concurrent; /* all groups work at once; else group 0 alone, the others wait */
 };
 
 #define TPP_BENCH_MAX_GROUPS 64
 
-/* The groups of a training job on num_nodes nodes of ranks_per_node ranks: inside a node (tensor parallel: 2, 4, ... and
- * all ranks; neighbours and, for 2 and 4, strided), one rank a node (data parallel beside full tensor parallelism),
+/* The groups of a training job on num_nodes nodes of ranks_per_node ranks: inside a node (tensor parallel: 2, 4, ...
+ * and all ranks; neighbours and, for 2 and 4, strided), one rank a node (data parallel beside full tensor parallelism),
  * several ranks a node, and the world. Groups that exist more than once are there alone and concurrent. Returns how
  * many were written, at most TPP_BENCH_MAX_GROUPS. */
 size_t tpp_bench_group_plans(uint32_t num_nodes, uint32_t ranks_per_node, struct tpp_bench_groups *plans);

@@ -21,7 +21,7 @@ struct tpp_bench_world {
     uint32_t ranks_per_node; /* 0: the launcher does not say; the bootstrap finds it out */
     char address[256];       /* where rank 0 listens */
     uint16_t port;
-    uint64_t token;          /* of this job: strangers who connect by mistake do not know it */
+    uint64_t token; /* of this job: strangers who connect by mistake do not know it */
 };
 
 /* Looks a variable up; NULL when it is not set. */

@@ -6,8 +6,8 @@
 struct operand {
     unsigned half_widths; /* of rows x width; 0: none */
     unsigned element_bytes;
-    int is_one_row;       /* of width, whatever the rows are */
-    int is_column;        /* one element a row */
+    int is_one_row; /* of width, whatever the rows are */
+    int is_column;  /* one element a row */
 };
 
 static const struct {

@@ -25,7 +25,8 @@ enum tpp_bench_memory {
 };
 
 const char *tpp_bench_memory_name(enum tpp_bench_memory operation);
-/* Bytes of input or output i; 0 when there is none. Adam works in place: its outputs 0, 1 and 2 are its inputs 1, 2, 3. */
+/* Bytes of input or output i; 0 when there is none. Adam works in place: its outputs 0, 1 and 2 are its inputs 1, 2, 3.
+ */
 uint64_t tpp_bench_memory_input_bytes(enum tpp_bench_memory operation, size_t i, uint64_t rows, uint64_t width);
 uint64_t tpp_bench_memory_output_bytes(enum tpp_bench_memory operation, size_t i, uint64_t rows, uint64_t width);
 /* The least traffic: every input read once, every output written once; w of the norm counts once. */

@@ -8,7 +8,7 @@ struct format {
     const char *name;
     size_t bytes;
     int exponent_bits, fraction_bits;
-    uint32_t largest; /* bits of the largest finite magnitude */
+    uint32_t largest;  /* bits of the largest finite magnitude */
     uint32_t overflow; /* bits of what is above it */
     uint32_t nan;
 };

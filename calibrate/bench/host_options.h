@@ -38,8 +38,8 @@ struct tpp_bench_part {
     void *arguments;                        /* struct that the table describes */
 };
 
-/* Parses argv[1 .. argc-1] after every field got its default. *help is set when --help or -h is there. TPP_E_USAGE names
- * the option in `where` and the nearest known name in `hint`. */
+/* Parses argv[1 .. argc-1] after every field got its default. *help is set when --help or -h is there. TPP_E_USAGE
+ * names the option in `where` and the nearest known name in `hint`. */
 enum tpp_code tpp_bench_options_parse(const struct tpp_bench_part *parts, int argc, const char *const *argv, bool *help,
                                       struct tpp_error *err);
 

@@ -15,7 +15,7 @@ struct tpp_bench_common {
     double budget_seconds;
     double timeout_seconds;
     uint64_t repeats;
-    uint64_t device;  /* of a program of one rank; others take their local rank */
+    uint64_t device; /* of a program of one rank; others take their local rank */
     uint64_t spawn;
     uint64_t seed;
 };
@@ -26,8 +26,8 @@ struct tpp_bench_program {
     const char *name, *about;
     const struct tpp_bench_option *options; /* its own */
     void *arguments;
-    bool is_distributed;                    /* runs on many ranks */
-    const char *default_budget;             /* seconds, as text */
+    bool is_distributed;        /* runs on many ranks */
+    const char *default_budget; /* seconds, as text */
     /* Measures. The samples file is open on rank 0. */
     enum tpp_code (*run)(struct tpp_bench_run *run, struct tpp_error *err);
 };
@@ -43,8 +43,8 @@ struct tpp_bench_run {
     struct tpp_bench_samples samples;
     const char *const *argv;
     int argc;
-    double start_seconds;            /* of tpp_bench_now */
-    uint64_t num_wrong;              /* results that were wrong so far: exit code 1 */
+    double start_seconds; /* of tpp_bench_now */
+    uint64_t num_wrong;   /* results that were wrong so far: exit code 1 */
 };
 
 /* main() of a program. Returns the exit status. */
@@ -52,8 +52,8 @@ int tpp_bench_main(const struct tpp_bench_program *program, int argc, const char
 
 /* Seconds of the time budget that are left, not below 0. */
 double tpp_bench_seconds_left(const struct tpp_bench_run *run);
-/* The last resort of a program of many ranks: a step that is not followed by another one within `seconds`, because a call
- * of a library never returns, ends the process with a message that names the rank. 0 stops the watch. */
+/* The last resort of a program of many ranks: a step that is not followed by another one within `seconds`, because a
+ * call of a library never returns, ends the process with a message that names the rank. 0 stops the watch. */
 void tpp_bench_watch(const struct tpp_bench_run *run, double seconds);
 /* One line of progress on standard error, of rank 0 only. */
 void tpp_bench_say(const struct tpp_bench_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -2,8 +2,8 @@
  * what it measured.
  *
  * The first line of a run has "kind":"run" and says where the rows come from; the rows have the kinds and keys that
- * `tp-plan calibrate import` reads. A line is built key by key and ended with tpp_bench_samples_end. A failed allocation
- * or a number that is not finite makes the whole line fail at its end; nothing is written of it then. */
+ * `tp-plan calibrate import` reads. A line is built key by key and ended with tpp_bench_samples_end. A failed
+ * allocation or a number that is not finite makes the whole line fail at its end; nothing is written of it then. */
 #ifndef TPP_CALIBRATE_BENCH_HOST_SAMPLES_H
 #define TPP_CALIBRATE_BENCH_HOST_SAMPLES_H
 
@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 struct tpp_bench_samples {
-    void *file;            /* FILE *; NULL: rows are dropped (all ranks but the first) */
-    const char *name;      /* for messages */
+    void *file;       /* FILE *; NULL: rows are dropped (all ranks but the first) */
+    const char *name; /* for messages */
     struct tpp_text line;
     bool has_member;
     bool has_bad_number;

@@ -84,9 +84,9 @@ static void add_models(struct sink *sink)
     static const struct {
         uint64_t hidden, qkv, ffn_in, ffn; /* ffn_in: 2 ffn when the activation is gated */
     } models[] = {
-        {1024, 3072, 4096, 4096},      {2048, 3072, 16384, 8192},    {3584, 4608, 37888, 18944},
-        {4096, 6144, 28672, 14336},    {4096, 12288, 22016, 11008},  {5120, 7168, 55296, 27648},
-        {8192, 10240, 57344, 28672},   {12288, 36864, 49152, 49152}, {16384, 18432, 106496, 53248},
+        {1024, 3072, 4096, 4096},    {2048, 3072, 16384, 8192},    {3584, 4608, 37888, 18944},
+        {4096, 6144, 28672, 14336},  {4096, 12288, 22016, 11008},  {5120, 7168, 55296, 27648},
+        {8192, 10240, 57344, 28672}, {12288, 36864, 49152, 49152}, {16384, 18432, 106496, 53248},
     };
     static const uint64_t tokens[] = {1024, 2048, 4096, 8192, 16384};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
@@ -101,8 +101,8 @@ static void add_models(struct sink *sink)
     }
 }
 
-/* m where tiles of 128 rows just fill a whole number of waves over the SMs, one tile and one row more. n = 2048 is 8 tile
- * columns of 256 (16 of 128), so that the waves end at different m than the rows of tiles do. */
+/* m where tiles of 128 rows just fill a whole number of waves over the SMs, one tile and one row more. n = 2048 is 8
+ * tile columns of 256 (16 of 128), so that the waves end at different m than the rows of tiles do. */
 static void add_steps(struct sink *sink)
 {
     const uint64_t n = 2048, k = 4096;
@@ -137,9 +137,10 @@ static void add_skinny(struct sink *sink)
 /* k = 1000 is a multiple of 8, 1004 of 4, 1002 of 2; vocabulary sizes that nobody padded. */
 static void add_odd(struct sink *sink)
 {
-    static const uint64_t sizes[][3] = {{4096, 4096, 4104}, {4096, 4096, 4100},  {4096, 4096, 4098}, {4096, 4104, 4096},
-                                        {4096, 4100, 4096}, {4096, 50257, 1600}, {2048, 32003, 4096}, {1000, 1000, 1000},
-                                        {1023, 2047, 4095}, {3000, 5000, 7000},  {4096, 4112, 4112}, {2064, 2064, 2064}};
+    static const uint64_t sizes[][3] = {{4096, 4096, 4104},  {4096, 4096, 4100}, {4096, 4096, 4098},
+                                        {4096, 4104, 4096},  {4096, 4100, 4096}, {4096, 50257, 1600},
+                                        {2048, 32003, 4096}, {1000, 1000, 1000}, {1023, 2047, 4095},
+                                        {3000, 5000, 7000},  {4096, 4112, 4112}, {2064, 2064, 2064}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         add_linear(sink, TPP_BENCH_ODD, sizes[i][0], sizes[i][1], sizes[i][2]);
     }

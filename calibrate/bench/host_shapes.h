@@ -1,7 +1,8 @@
 /* host_shapes.h - which matrix products and attentions to measure.
  *
  * The grids are made of the shapes that training makes and of points that tell the terms of the cost model apart. They
- * are ordered so that any beginning of them is a fair selection: the time budget of a program simply stops somewhere. */
+ * are ordered so that any beginning of them is a fair selection: the time budget of a program simply stops somewhere.
+ */
 #ifndef TPP_CALIBRATE_BENCH_HOST_SHAPES_H
 #define TPP_CALIBRATE_BENCH_HOST_SHAPES_H
 
@@ -48,7 +49,7 @@ struct tpp_bench_limits {
     uint64_t memory_bytes; /* what A, B and D (attention: all tensors) may take together */
     uint32_t num_sms;
     size_t element_bytes;
-    uint64_t multiple;     /* every dimension is a multiple of it: 16 for fp8, 1 for the others */
+    uint64_t multiple; /* every dimension is a multiple of it: 16 for fp8, 1 for the others */
 };
 
 struct tpp_bench_gemm_list {

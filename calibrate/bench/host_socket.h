@@ -15,10 +15,11 @@ enum tpp_socket_state {
 
 double tpp_bench_now(void); /* seconds of the monotonic clock */
 
-/* A listening socket at the address of `host`, or at all addresses when `host` is none of this machine; -1 and errno. */
+/* A listening socket at the address of `host`, or at all addresses when `host` is none of this machine; -1 and errno.
+ */
 int tpp_socket_listen(const char *host, uint16_t port);
-/* Tries until the deadline, since the listener may come later. -1 when nobody answered; *why (static text) says what the
- * last try met. */
+/* Tries until the deadline, since the listener may come later. -1 when nobody answered; *why (static text) says what
+ * the last try met. */
 int tpp_socket_connect(const char *host, uint16_t port, double deadline, const char **why);
 /* All sockets here are non-blocking. */
 enum tpp_socket_state tpp_socket_send(int socket, const void *data, size_t bytes, double deadline);

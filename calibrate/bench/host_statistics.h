@@ -14,8 +14,8 @@ struct tpp_bench_summary {
 
 void tpp_bench_sort(double *values, size_t count);
 
-/* Quantile of sorted values, 0 <= fraction <= 1, with linear interpolation between neighbours (position fraction (n-1));
- * 0 when there are none. */
+/* Quantile of sorted values, 0 <= fraction <= 1, with linear interpolation between neighbours (position fraction
+ * (n-1)); 0 when there are none. */
 double tpp_bench_quantile(const double *sorted, size_t count, double fraction);
 
 /* Sorts `values` in place. */

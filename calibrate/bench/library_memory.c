@@ -59,8 +59,7 @@ static enum tpp_code fill_context(struct tpp_nvml *nvml, uint64_t used_before, s
         code = tpp_device_alloc(BYTES, &operands[i], err);
         code = code ? code : tpp_cuda(cudaMemset(operands[i], 0, BYTES), "cudaMemset", err);
     }
-    code = code ? code
-                : measure_handles(operands[0], operands[1], operands[2], &memory->cublas_workspace_bytes, err);
+    code = code ? code : measure_handles(operands[0], operands[1], operands[2], &memory->cublas_workspace_bytes, err);
     for (int i = 0; i < 3; i++) {
         tpp_device_free(operands[i]);
     }

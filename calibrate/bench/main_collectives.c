@@ -20,7 +20,8 @@ static const struct tpp_bench_option options[] = {
     {"groups", TPP_BENCH_TEXT, offsetof(struct arguments, groups), "LIST", NULL, NULL, 0, 0,
      "which groups, with commas, of node-N, node-N-strided, node, across-N, world; all that exist without it"},
     {"alone", TPP_BENCH_FLAG, offsetof(struct arguments, alone_only), .help = "leave out groups that work at once"},
-    {"type", TPP_BENCH_CHOICE, offsetof(struct arguments, type), NULL, "bf16|fp32", "bf16", 0, 0, "type of the elements"},
+    {"type", TPP_BENCH_CHOICE, offsetof(struct arguments, type), NULL, "bf16|fp32", "bf16", 0, 0,
+     "type of the elements"},
     {"min-bytes", TPP_BENCH_BYTES, offsetof(struct arguments, min_bytes), "SIZE", NULL, "1KiB", 4, 1e12,
      "smallest message"},
     {"max-bytes", TPP_BENCH_BYTES, offsetof(struct arguments, max_bytes), "SIZE", NULL, "4GiB", 4, 1e12,
@@ -36,8 +37,7 @@ static enum tpp_code run_sizes(struct tpp_collectives *bench, enum tpp_bench_col
                                struct tpp_error *err)
 {
     uint64_t sizes[128];
-    const size_t count =
-        tpp_bench_size_grid(arguments.min_bytes, bench->max_bytes, arguments.factor, sizes, 128);
+    const size_t count = tpp_bench_size_grid(arguments.min_bytes, bench->max_bytes, arguments.factor, sizes, 128);
     enum tpp_code code = TPP_OK;
     for (size_t i = 0; i < count && code == TPP_OK && !*out_of_time; i++) {
         struct tpp_collective_point point = {.collective = collective, .bytes = sizes[i], .check = !arguments.no_check};
@@ -74,8 +74,8 @@ static enum tpp_code run_plans(struct tpp_collectives *bench, struct tpp_error *
     bool out_of_time = false;
     size_t num_run = 0;
     for (size_t i = 0; i < count && code == TPP_OK && !out_of_time; i++) {
-        const bool is_wanted = tpp_bench_list_contains(arguments.groups, plans[i].name) &&
-                               !(plans[i].concurrent && arguments.alone_only);
+        const bool is_wanted =
+            tpp_bench_list_contains(arguments.groups, plans[i].name) && !(plans[i].concurrent && arguments.alone_only);
         if (is_wanted) {
             num_run++;
             code = run_plan(bench, &plans[i], &out_of_time, err);
@@ -107,9 +107,10 @@ int main(int argc, char **argv)
 {
     const struct tpp_bench_program program = {
         .name = "tp-calibrate-collectives",
-        .about = "Measures NCCL's collectives on the groups of a training job: inside a node, one rank a node, several,\n"
-                 "strided, the whole world; alone and at once. Sizes and bandwidths are those of nccl-tests. Start one\n"
-                 "rank a GPU with torchrun, srun or mpirun, or with --spawn N on one machine.",
+        .about =
+            "Measures NCCL's collectives on the groups of a training job: inside a node, one rank a node, several,\n"
+            "strided, the whole world; alone and at once. Sizes and bandwidths are those of nccl-tests. Start one\n"
+            "rank a GPU with torchrun, srun or mpirun, or with --spawn N on one machine.",
         .options = options,
         .arguments = &arguments,
         .is_distributed = true,

@@ -85,8 +85,8 @@ static enum tpp_code launch(void *context, uint32_t turn, struct CUstream_st *st
     const struct shape *shape = context;
     const uint64_t copy = turn % shape->num_copies;
     const char *a = (const char *)shape->bench->inputs + copy * (shape->a_bytes + shape->b_bytes);
-    return tpp_gemm_plan_run(shape->plan, a, a + shape->a_bytes,
-                             (char *)shape->bench->outputs + copy * shape->d_bytes, stream, err);
+    return tpp_gemm_plan_run(shape->plan, a, a + shape->a_bytes, (char *)shape->bench->outputs + copy * shape->d_bytes,
+                             stream, err);
 }
 
 /* Runs the product once and compares elements all over the result, the corners first. */
@@ -252,8 +252,8 @@ static enum tpp_code run_type(struct bench *bench, double share_begin, double sh
     if (bench->type == TPP_BENCH_FP8) {
         make_fp8(&list);
     }
-    code = tpp_cuda(tpp_kernel_fill_random(bench->type, bench->inputs, bench->input_bytes / in,
-                                           bench->run->common.seed, bench->device.stream),
+    code = tpp_cuda(tpp_kernel_fill_random(bench->type, bench->inputs, bench->input_bytes / in, bench->run->common.seed,
+                                           bench->device.stream),
                     "the random operands", err);
     code = code ? code : run_grid(bench, &list, budget * (1 - middle), err);
     code = code ? code : run_sustained(bench, &list, budget * (1 - share_end), err);
@@ -326,9 +326,10 @@ int main(int argc, char **argv)
 {
     const struct tpp_bench_program program = {
         .name = "tp-calibrate-gemm",
-        .about = "Measures the matrix products of transformer training with cuBLASLt on one GPU: projections whole and\n"
-                 "sharded, forward and both gradients, skinny, odd and large, around tile and wave ends; in bursts, and\n"
-                 "large ones until power and clocks have settled. Data are random, results are checked.",
+        .about =
+            "Measures the matrix products of transformer training with cuBLASLt on one GPU: projections whole and\n"
+            "sharded, forward and both gradients, skinny, odd and large, around tile and wave ends; in bursts, and\n"
+            "large ones until power and clocks have settled. Data are random, results are checked.",
         .options = options,
         .arguments = &arguments,
         .default_budget = "300",

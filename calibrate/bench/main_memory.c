@@ -253,8 +253,7 @@ static enum tpp_code write_facts(struct bench *bench, struct tpp_error *err)
     const double capability = bench->device.major + 0.1 * bench->device.minor;
     enum tpp_code code = write_value(bench, "gpu.memory_bytes", &memory, 1, "total of cudaMemGetInfo", err);
     code = code ? code : write_value(bench, "gpu.num_sms", &sms, 1, "cudaGetDeviceProperties", err);
-    return code ? code
-                : write_value(bench, "gpu.compute_capability", &capability, 1, "cudaGetDeviceProperties", err);
+    return code ? code : write_value(bench, "gpu.compute_capability", &capability, 1, "cudaGetDeviceProperties", err);
 }
 
 static enum tpp_code launch_spin(void *context, uint32_t turn, struct CUstream_st *stream, struct tpp_error *err)
@@ -386,9 +385,10 @@ int main(int argc, char **argv)
 {
     const struct tpp_bench_program program = {
         .name = "tp-calibrate-memory",
-        .about = "Measures on one GPU what memory bounds: norm, SwiGLU, residual, softmax and cross-entropy kernels and\n"
-                 "an optimizer step, the gap between kernels, the host's launch cost, copies to and from the host, and\n"
-                 "the memory that the context and cuBLAS take (that of communicators: tp-calibrate-collectives).",
+        .about =
+            "Measures on one GPU what memory bounds: norm, SwiGLU, residual, softmax and cross-entropy kernels and\n"
+            "an optimizer step, the gap between kernels, the host's launch cost, copies to and from the host, and\n"
+            "the memory that the context and cuBLAS take (that of communicators: tp-calibrate-collectives).",
         .options = options,
         .arguments = &arguments,
         .default_budget = "60",

@@ -31,9 +31,9 @@ struct bench {
     struct tpp_collectives all;
     struct tpp_gemm_library *library;
     struct tpp_gemm_plan *gemm;
-    struct tpp_comm *second;           /* on the same ranks as all.comm */
-    struct CUstream_st *other_stream;  /* of the collectives */
-    struct CUstream_st *third_stream;  /* of the second one */
+    struct tpp_comm *second;          /* on the same ranks as all.comm */
+    struct CUstream_st *other_stream; /* of the collectives */
+    struct CUstream_st *third_stream; /* of the second one */
     void *a, *b, *d;
     enum compute compute;
     enum tpp_bench_collective collective;
@@ -303,8 +303,8 @@ static enum tpp_code prepare(struct bench *bench, struct tpp_error *err)
     const uint64_t activations = gemm.m * gemm.k * 2, weights = gemm.k * gemm.n * 2;
     struct CUstream_st *stream = bench->all.device.stream;
     const uint64_t seed = bench->all.run->common.seed;
-    enum tpp_code code = tpp_cuda(cudaStreamCreateWithFlags(&bench->other_stream, cudaStreamNonBlocking),
-                                  "cudaStreamCreate", err);
+    enum tpp_code code =
+        tpp_cuda(cudaStreamCreateWithFlags(&bench->other_stream, cudaStreamNonBlocking), "cudaStreamCreate", err);
     code = code ? code
                 : tpp_cuda(cudaStreamCreateWithFlags(&bench->third_stream, cudaStreamNonBlocking), "cudaStreamCreate",
                            err);

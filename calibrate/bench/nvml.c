@@ -157,7 +157,8 @@ const char *tpp_nvml_path(const struct tpp_nvml *nvml, uint32_t a, uint32_t b)
     static const struct {
         int level;
         const char *name;
-    } paths[] = {{0, "same-board"}, {10, "switch"}, {20, "switches"}, {30, "host-bridge"}, {40, "node"}, {50, "system"}};
+    } paths[] = {{0, "same-board"},   {10, "switch"}, {20, "switches"},
+                 {30, "host-bridge"}, {40, "node"},   {50, "system"}};
     void *first = NULL, *second = NULL;
     int level = -1;
     if (!nvml || !nvml->by_index || !nvml->path || nvml->by_index(a, &first) != 0 || nvml->by_index(b, &second) != 0 ||

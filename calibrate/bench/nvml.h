@@ -27,8 +27,8 @@ double tpp_nvml_max_sm_clock_hz(const struct tpp_nvml *nvml);
 void tpp_nvml_driver_version(const struct tpp_nvml *nvml, char *version, size_t size);
 uint32_t tpp_nvml_num_links(const struct tpp_nvml *nvml); /* NVLinks that are up */
 uint32_t tpp_nvml_num_devices(const struct tpp_nvml *nvml);
-/* How devices `a` and `b` of this machine are joined, without NVLink: "same-board", "switch", "switches", "host-bridge",
- * "node", "system"; NULL when unknown. */
+/* How devices `a` and `b` of this machine are joined, without NVLink: "same-board", "switch", "switches",
+ * "host-bridge", "node", "system"; NULL when unknown. */
 const char *tpp_nvml_path(const struct tpp_nvml *nvml, uint32_t a, uint32_t b);
 
 #endif

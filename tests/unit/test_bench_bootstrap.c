@@ -72,7 +72,8 @@ static void run_ranks(rank_main main_of_rank, uint32_t count, struct outcome *ou
         size_t length = 0;
         ssize_t got;
         while (length + 1 < sizeof outcome->report[rank] &&
-               (got = read(reports[rank], outcome->report[rank] + length, sizeof outcome->report[rank] - 1 - length)) > 0) {
+               (got = read(reports[rank], outcome->report[rank] + length, sizeof outcome->report[rank] - 1 - length)) >
+                   0) {
             length += (size_t)got;
         }
         close(reports[rank]);
@@ -84,8 +85,8 @@ static void run_ranks(rank_main main_of_rank, uint32_t count, struct outcome *ou
 static enum tpp_code join(uint32_t rank, uint32_t size, uint16_t port, double timeout, uint64_t token,
                           struct tpp_bootstrap **bootstrap, struct tpp_error *err)
 {
-    const struct tpp_bootstrap_options options = {.rank = rank, .size = size, .address = "127.0.0.1", .port = port,
-                                                  .token = token, .timeout_seconds = timeout};
+    const struct tpp_bootstrap_options options = {
+        .rank = rank, .size = size, .address = "127.0.0.1", .port = port, .token = token, .timeout_seconds = timeout};
     return tpp_bootstrap_new(&options, bootstrap, err);
 }
 
@@ -173,11 +174,11 @@ static int hang_in_the_middle(uint32_t rank, uint16_t port, FILE *report)
 {
     struct tpp_bootstrap *bootstrap;
     struct tpp_error err = {0};
-    if (join(rank, 4, port, 1, 77, &bootstrap, &err) != TPP_OK) {
+    if (join(rank, 4, port, 1.5, 77, &bootstrap, &err) != TPP_OK) {
         return say(report, &err);
     }
     if (rank == 1 || rank == 3) {
-        sleep(4);
+        sleep(3);
         return 0;
     }
     const enum tpp_code code = tpp_bootstrap_barrier(bootstrap, &err);
@@ -190,8 +191,8 @@ static void ranks_that_hang_are_named_after_the_time_out(void **state)
     (void)state;
     struct outcome outcome;
     run_ranks(hang_in_the_middle, 4, &outcome);
-    assert_non_null(strstr(outcome.report[0], "rank 1 and 3 did not answer within 1 s"));
-    assert_non_null(strstr(outcome.report[2], "rank 1 and 3 did not answer within 1 s"));
+    assert_non_null(strstr(outcome.report[0], "rank 1 and 3 did not answer within 1.5 s"));
+    assert_non_null(strstr(outcome.report[2], "rank 1 and 3 did not answer within 1.5 s"));
 }
 
 static int come_late(uint32_t rank, uint16_t port, FILE *report)
@@ -204,7 +205,7 @@ static int come_late(uint32_t rank, uint16_t port, FILE *report)
     if (rank == 0) {
         usleep(300 * 1000); /* the others knock before anybody listens */
     }
-    const enum tpp_code code = join(rank, 4, port, 1, 77, &bootstrap, &err);
+    const enum tpp_code code = join(rank, 4, port, 1.5, 77, &bootstrap, &err);
     return code == TPP_OK ? 0 : say(report, &err);
 }
 
@@ -214,7 +215,7 @@ static void a_rank_that_never_comes_is_named(void **state)
     struct outcome outcome;
     run_ranks(come_late, 4, &outcome);
     for (int rank = 0; rank < 3; rank++) {
-        assert_non_null(strstr(outcome.report[rank], "rank 3 did not come within 1 s"));
+        assert_non_null(strstr(outcome.report[rank], "rank 3 did not come within 1.5 s"));
     }
     assert_true(outcome.seconds < 5);
 }
@@ -254,8 +255,7 @@ static int with_strangers(uint32_t rank, uint16_t port, FILE *report)
         return code == TPP_OK ? 1 : 0;
     }
     usleep(rank == 0 ? 0 : 400 * 1000); /* the strangers are first */
-    if (join(rank, 3, port, 8, 77, &bootstrap, &err) != TPP_OK ||
-        tpp_bootstrap_barrier(bootstrap, &err) != TPP_OK) {
+    if (join(rank, 3, port, 8, 77, &bootstrap, &err) != TPP_OK || tpp_bootstrap_barrier(bootstrap, &err) != TPP_OK) {
         return say(report, &err);
     }
     tpp_bootstrap_free(bootstrap);
@@ -313,7 +313,7 @@ static int wait_in_vain(uint32_t rank, uint16_t port, FILE *report)
         return say(report, &err);
     }
     if (rank == 2) {
-        sleep(3); /* stuck while the others are in a collective with it */
+        sleep(2); /* stuck while the others are in a collective with it */
         return 0;
     }
     tpp_bootstrap_blame(bootstrap, "all_reduce of 1 MiB", 1, &err);
@@ -341,7 +341,7 @@ static int go_on_while_others_wait(uint32_t rank, uint16_t port, FILE *report)
         return say(report, &err);
     }
     if (rank == 2) {
-        sleep(4);
+        sleep(3);
         return 0;
     }
     if (rank == 1) {
@@ -408,8 +408,8 @@ static void spawned_ranks_know_who_they_are_and_the_one_that_fails_is_named(void
     (void)state;
     struct tpp_error err = {0};
     int status = -1;
-    const char *const good[] = {"sh", "-c", "test $WORLD_SIZE = 3 && test $RANK = $LOCAL_RANK && test -n \"$TPP_BOOTSTRAP_PORT\"",
-                                NULL};
+    const char *const good[] = {
+        "sh", "-c", "test $WORLD_SIZE = 3 && test $RANK = $LOCAL_RANK && test -n \"$TPP_BOOTSTRAP_PORT\"", NULL};
     assert_int_equal(tpp_bench_spawn(good, 3, 1, &status, &err), TPP_OK);
     assert_int_equal(status, 0);
     const double begin = tpp_bench_now();

@@ -99,19 +99,21 @@ static void right_results_pass_and_a_wrong_one_is_counted(void **state)
         const uint64_t received = tpp_bench_receive_count(kind, count, n);
         for (uint32_t position = 0; position < n; position++) {
             simulate(kind, n, position, count, result);
-            assert_int_equal(
-                tpp_bench_count_wrong(kind, TPP_BENCH_FP32, 100, n, position, count, 0, received, result), 0);
+            assert_int_equal(tpp_bench_count_wrong(kind, TPP_BENCH_FP32, 100, n, position, count, 0, received, result),
+                             0);
             for (uint64_t i = 0; i < received; i++) {
                 coded[i] = (uint16_t)tpp_bench_encode(TPP_BENCH_BF16, result[i]);
             }
-            assert_int_equal(
-                tpp_bench_count_wrong(kind, TPP_BENCH_BF16, 100, n, position, count, 0, received, coded), 0);
-            assert_int_equal( /* the middle alone */
-                tpp_bench_count_wrong(kind, TPP_BENCH_BF16, 100, n, position, count, 4, received - 4, coded + 4), 0);
+            assert_int_equal(tpp_bench_count_wrong(kind, TPP_BENCH_BF16, 100, n, position, count, 0, received, coded),
+                             0);
+            assert_int_equal(/* the middle alone */
+                             tpp_bench_count_wrong(kind, TPP_BENCH_BF16, 100, n, position, count, 4, received - 4,
+                                                   coded + 4),
+                             0);
             result[7] += 1;
             result[9] = NAN;
-            assert_int_equal(
-                tpp_bench_count_wrong(kind, TPP_BENCH_FP32, 100, n, position, count, 0, received, result), 2);
+            assert_int_equal(tpp_bench_count_wrong(kind, TPP_BENCH_FP32, 100, n, position, count, 0, received, result),
+                             2);
         }
     }
 }

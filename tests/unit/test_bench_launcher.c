@@ -29,9 +29,15 @@ static void torchrun_says_everything(void **state)
     (void)state;
     struct tpp_bench_world world;
     struct tpp_error err;
-    struct variable variables[] = {{"RANK", "13"},           {"WORLD_SIZE", "16"},     {"LOCAL_RANK", "5"},
-                                   {"LOCAL_WORLD_SIZE", "8"}, {"MASTER_ADDR", "gpu7"}, {"MASTER_PORT", "29500"},
-                                   {"SLURM_PROCID", "1"},    {NULL, NULL},             {NULL, NULL}};
+    struct variable variables[] = {{"RANK", "13"},
+                                   {"WORLD_SIZE", "16"},
+                                   {"LOCAL_RANK", "5"},
+                                   {"LOCAL_WORLD_SIZE", "8"},
+                                   {"MASTER_ADDR", "gpu7"},
+                                   {"MASTER_PORT", "29500"},
+                                   {"SLURM_PROCID", "1"},
+                                   {NULL, NULL},
+                                   {NULL, NULL}};
     assert_int_equal(find(variables, &world, &err), TPP_OK);
     assert_int_equal(world.launcher, TPP_BENCH_TORCHRUN);
     assert_int_equal(world.rank, 13);
@@ -53,9 +59,13 @@ static void slurm_says_who_and_where(void **state)
     (void)state;
     struct tpp_bench_world world, other;
     struct tpp_error err;
-    struct variable variables[] = {{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "4"},
-                                   {"SLURM_LOCALID", "1"}, {"SLURM_STEP_NODELIST", "gpu[07-08],gpu12"},
-                                   {"SLURM_JOB_ID", "812345"}, {NULL, NULL}, {NULL, NULL}};
+    struct variable variables[] = {{"SLURM_PROCID", "3"},
+                                   {"SLURM_NTASKS", "4"},
+                                   {"SLURM_LOCALID", "1"},
+                                   {"SLURM_STEP_NODELIST", "gpu[07-08],gpu12"},
+                                   {"SLURM_JOB_ID", "812345"},
+                                   {NULL, NULL},
+                                   {NULL, NULL}};
     assert_int_equal(find(variables, &world, &err), TPP_OK);
     assert_int_equal(world.launcher, TPP_BENCH_SLURM);
     assert_int_equal(world.rank, 3);
@@ -117,16 +127,20 @@ static void the_first_host_of_a_list(void **state)
     static const struct {
         const char *list, *host;
     } cases[] = {
-        {"gpu[07-12,20],login", "gpu07"}, {"single", "single"},       {"a1,a2", "a1"},
-        {"n[3]", "n3"},                   {"rack1-[001-010]-ib,x", "rack1-001-ib"}, {"dgx-a.example.org", "dgx-a.example.org"},
+        {"gpu[07-12,20],login", "gpu07"},
+        {"single", "single"},
+        {"a1,a2", "a1"},
+        {"n[3]", "n3"},
+        {"rack1-[001-010]-ib,x", "rack1-001-ib"},
+        {"dgx-a.example.org", "dgx-a.example.org"},
     };
     char host[32];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(tpp_bench_first_host(cases[i].list, host, sizeof host, NULL), TPP_OK);
         assert_string_equal(host, cases[i].host);
     }
-    static const char *const broken[] = {"", ",", "[", "gpu[", "gpu[01", "a b", "[]", "x;y",
-                                         "a-name-that-is-much-too-long-for-the-buffer"};
+    static const char *const broken[] = {
+        "", ",", "[", "gpu[", "gpu[01", "a b", "[]", "x;y", "a-name-that-is-much-too-long-for-the-buffer"};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         assert_int_equal(tpp_bench_first_host(broken[i], host, sizeof host, NULL), TPP_E_USAGE);
     }
@@ -135,10 +149,8 @@ static void the_first_host_of_a_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torchrun_says_everything),
-        cmocka_unit_test(slurm_says_who_and_where),
-        cmocka_unit_test(no_launcher_is_one_rank),
-        cmocka_unit_test(what_makes_no_sense_names_the_variable),
+        cmocka_unit_test(torchrun_says_everything), cmocka_unit_test(slurm_says_who_and_where),
+        cmocka_unit_test(no_launcher_is_one_rank),  cmocka_unit_test(what_makes_no_sense_names_the_variable),
         cmocka_unit_test(the_first_host_of_a_list),
     };
     return cmocka_run_group_tests_name("bench_launcher", tests, NULL, NULL);

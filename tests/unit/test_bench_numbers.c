@@ -13,10 +13,10 @@ static void known_values_have_known_bits(void **state)
         float value;
         uint32_t bits;
     } cases[] = {
-        {TPP_BENCH_BF16, 1.0f, 0x3f80},   {TPP_BENCH_BF16, -2.0f, 0xc000},    {TPP_BENCH_BF16, 0.0f, 0},
-        {TPP_BENCH_FP16, 1.0f, 0x3c00},   {TPP_BENCH_FP16, 65504.0f, 0x7bff}, {TPP_BENCH_FP16, -0.5f, 0xb800},
-        {TPP_BENCH_FP16, 0x1p-24f, 1},    {TPP_BENCH_FP16, 0x1p-14f, 0x0400}, {TPP_BENCH_FP8, 1.0f, 0x38},
-        {TPP_BENCH_FP8, 448.0f, 0x7e},    {TPP_BENCH_FP8, 0x1p-9f, 1},        {TPP_BENCH_FP8, -0x1p-6f, 0x88},
+        {TPP_BENCH_BF16, 1.0f, 0x3f80},     {TPP_BENCH_BF16, -2.0f, 0xc000},    {TPP_BENCH_BF16, 0.0f, 0},
+        {TPP_BENCH_FP16, 1.0f, 0x3c00},     {TPP_BENCH_FP16, 65504.0f, 0x7bff}, {TPP_BENCH_FP16, -0.5f, 0xb800},
+        {TPP_BENCH_FP16, 0x1p-24f, 1},      {TPP_BENCH_FP16, 0x1p-14f, 0x0400}, {TPP_BENCH_FP8, 1.0f, 0x38},
+        {TPP_BENCH_FP8, 448.0f, 0x7e},      {TPP_BENCH_FP8, 0x1p-9f, 1},        {TPP_BENCH_FP8, -0x1p-6f, 0x88},
         {TPP_BENCH_FP32, 1.5f, 0x3fc00000},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -33,8 +33,8 @@ static void rounding_is_to_nearest_and_ties_go_to_even(void **state)
     assert_int_equal(tpp_bench_encode(TPP_BENCH_BF16, 1 + 3 * 0x1p-8f), 0x3f82); /* tie to even: up */
     assert_int_equal(tpp_bench_encode(TPP_BENCH_BF16, 1 + 0x1.02p-8f), 0x3f81);  /* just above the tie */
     assert_int_equal(tpp_bench_encode(TPP_BENCH_BF16, 0x1.ffp0f), 0x4000);       /* carries into the exponent */
-    assert_int_equal(tpp_bench_encode(TPP_BENCH_FP8, 17.0f), 0x58);              /* 16 and 18 are neighbours: even is 16 */
-    assert_int_equal(tpp_bench_encode(TPP_BENCH_FP8, 19.0f), 0x5a);              /* 18 and 20: even is 20 */
+    assert_int_equal(tpp_bench_encode(TPP_BENCH_FP8, 17.0f), 0x58); /* 16 and 18 are neighbours: even is 16 */
+    assert_int_equal(tpp_bench_encode(TPP_BENCH_FP8, 19.0f), 0x5a); /* 18 and 20: even is 20 */
 }
 
 static void what_is_too_large_saturates_or_overflows(void **state)

@@ -8,7 +8,8 @@
 static const struct tpp_bench_limits h200 = {
     .memory_bytes = UINT64_C(60000000000), .num_sms = 132, .element_bytes = 2, .multiple = 1};
 
-static bool has(const struct tpp_bench_gemm_list *list, uint64_t m, uint64_t n, uint64_t k, enum tpp_bench_layout layout)
+static bool has(const struct tpp_bench_gemm_list *list, uint64_t m, uint64_t n, uint64_t k,
+                enum tpp_bench_layout layout)
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct tpp_bench_gemm *gemm = &list->items[i];
