@@ -298,15 +298,15 @@ static enum tpp_code write_row(struct tpp_collectives *bench, const struct messa
     tpp_bench_samples_count(samples, "ranks_per_node", bench->plan.per_node);
     tpp_bench_samples_count(samples, "stride", bench->plan.stride);
     tpp_bench_samples_count(samples, "concurrent_groups", bench->plan.concurrent ? bench->plan.num_groups : 1);
-    tpp_bench_samples_text(samples, "dtype", tpp_bench_type_name(bench->type));
+    tpp_bench_samples_text(samples, "dtype", bench->type == TPP_BENCH_FP32 ? "float" : "bfloat16"); /* of nccl-tests */
     tpp_bench_samples_bool(samples, "in_place", point->in_place);
     if (point->check) {
         tpp_bench_samples_count(samples, "wrong", wrong);
         bench->run->num_wrong += wrong;
     }
     tpp_bench_samples_count(samples, "launches_per_repeat", inner);
-    tpp_bench_samples_numbers(samples, "seconds", means, repeats);
-    tpp_bench_samples_numbers(samples, "slowest_rank_seconds", largest, repeats);
+    tpp_bench_samples_numbers(samples, "seconds", largest, repeats);
+    tpp_bench_samples_numbers(samples, "mean_of_ranks_seconds", means, repeats);
     tpp_bench_samples_numbers(samples, "rank_median_seconds", medians, num_members);
     tpp_device_add_state(bench->run, &bench->device);
     free(medians);

@@ -37,9 +37,11 @@ static void add_topology(struct tpp_bench_samples *samples, const struct tpp_dev
         paths[count] = texts[count];
         count++;
     }
+    tpp_bench_samples_begin_object(samples, "topology");
     tpp_bench_samples_count(samples, "gpus_of_host", num_devices ? num_devices : (uint64_t)device->num_devices);
     tpp_bench_samples_count(samples, "nvlinks", tpp_nvml_num_links(device->nvml));
-    tpp_bench_samples_texts(samples, "topology", paths, count);
+    tpp_bench_samples_texts(samples, "pcie", paths, count);
+    tpp_bench_samples_end_object(samples);
 }
 
 static void add_versions(struct tpp_bench_samples *samples, const struct tpp_device *device,
@@ -51,10 +53,25 @@ static void add_versions(struct tpp_bench_samples *samples, const struct tpp_dev
     snprintf(text, sizeof text, "%d.%d", device->driver_version / 1000, device->driver_version % 1000 / 10);
     tpp_bench_samples_text(samples, "driver_cuda", text);
     snprintf(text, sizeof text, "%d.%d", device->runtime_version / 1000, device->runtime_version % 1000 / 10);
-    tpp_bench_samples_text(samples, "cuda", text);
+    tpp_bench_samples_text(samples, "runtime", text);
+    tpp_bench_samples_begin_object(samples, "libraries");
     for (; libraries && libraries[0]; libraries += 2) {
         tpp_bench_samples_text(samples, libraries[0], libraries[1]);
     }
+    tpp_bench_samples_end_object(samples);
+}
+
+static void add_clocks(struct tpp_bench_samples *samples, const struct tpp_device *device)
+{
+    const struct tpp_nvml_state state = tpp_nvml_read(device->nvml);
+    tpp_bench_samples_begin_object(samples, "clocks");
+    if (device->nvml) {
+        tpp_bench_samples_number(samples, "sm_hz", state.sm_clock_hz);
+        tpp_bench_samples_number(samples, "memory_hz", state.memory_clock_hz);
+        tpp_bench_samples_number(samples, "max_sm_hz", tpp_nvml_max_sm_clock_hz(device->nvml));
+        tpp_bench_samples_number(samples, "power_limit_watts", state.power_limit_watts);
+    }
+    tpp_bench_samples_end_object(samples);
 }
 
 void tpp_device_add_state(struct tpp_bench_run *run, const struct tpp_device *device)
@@ -78,13 +95,14 @@ enum tpp_code tpp_device_write_run(struct tpp_bench_run *run, const struct tpp_d
     const time_t now = time(NULL);
     struct tm utc;
     tpp_bench_samples_begin(samples, "run");
+    tpp_bench_samples_count(samples, "schema_version", 1);
     tpp_bench_samples_text(samples, "program", run->program->name);
     tpp_bench_samples_text(samples, "version", TPP_VERSION);
     if (gmtime_r(&now, &utc) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0) {
         tpp_bench_samples_text(samples, "date", text);
     }
     gethostname(text, sizeof text - 1);
-    tpp_bench_samples_text(samples, "host", text);
+    tpp_bench_samples_texts(samples, "hosts", (const char *const[]){text}, 1);
     tpp_bench_samples_text(samples, "device", device->name);
     snprintf(capability, sizeof capability, "%d.%d", device->major, device->minor);
     tpp_bench_samples_text(samples, "compute_capability", capability);
@@ -92,14 +110,12 @@ enum tpp_code tpp_device_write_run(struct tpp_bench_run *run, const struct tpp_d
     tpp_bench_samples_count(samples, "memory_bytes", device->memory_bytes);
     tpp_bench_samples_count(samples, "l2_bytes", device->l2_bytes);
     add_versions(samples, device, libraries);
-    tpp_bench_samples_number(samples, "max_sm_clock_hz", tpp_nvml_max_sm_clock_hz(device->nvml));
-    tpp_bench_samples_number(samples, "power_limit_watts", tpp_nvml_read(device->nvml).power_limit_watts);
-    tpp_device_add_state(run, device);
+    add_clocks(samples, device);
     add_topology(samples, device);
     tpp_bench_samples_count(samples, "ranks", run->world.size);
     tpp_bench_samples_count(samples, "ranks_per_node", run->world.ranks_per_node);
     tpp_bench_samples_text(samples, "launcher", tpp_bench_launcher_name(run->world.launcher));
-    tpp_bench_samples_texts(samples, "command", run->argv, (size_t)run->argc);
+    tpp_bench_samples_texts(samples, "command_line", run->argv, (size_t)run->argc);
     add_environment(samples);
     return tpp_bench_samples_end(samples, err);
 }

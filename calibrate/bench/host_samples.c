@@ -86,7 +86,7 @@ static void append_number(struct tpp_bench_samples *samples, double value)
 
 static void append_key(struct tpp_bench_samples *samples, const char *key)
 {
-    tpp_text_append(&samples->line, samples->has_member ? "," : "{");
+    tpp_text_append(&samples->line, samples->has_member ? "," : "");
     append_quoted(&samples->line, key);
     tpp_text_append(&samples->line, ":");
     samples->has_member = true;
@@ -96,7 +96,21 @@ void tpp_bench_samples_begin(struct tpp_bench_samples *samples, const char *kind
 {
     tpp_text_clear(&samples->line);
     samples->has_member = samples->has_bad_number = false;
+    tpp_text_append(&samples->line, "{");
     tpp_bench_samples_text(samples, "kind", kind);
+}
+
+void tpp_bench_samples_begin_object(struct tpp_bench_samples *samples, const char *key)
+{
+    append_key(samples, key);
+    tpp_text_append(&samples->line, "{");
+    samples->has_member = false;
+}
+
+void tpp_bench_samples_end_object(struct tpp_bench_samples *samples)
+{
+    tpp_text_append(&samples->line, "}");
+    samples->has_member = true;
 }
 
 void tpp_bench_samples_text(struct tpp_bench_samples *samples, const char *key, const char *value)

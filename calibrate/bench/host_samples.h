@@ -1,8 +1,8 @@
 /* host_samples.h - the samples file: one JSON object a line, flushed line by line, so that a run that is killed keeps
  * what it measured.
  *
- * The first line of a run has "kind":"run" and says where the rows come from; the rows have the kinds and keys that
- * `tp-plan calibrate import` reads. A line is built key by key and ended with tpp_bench_samples_end. A failed
+ * The first line of a run has "kind":"run" and says where the rows come from; the rows have the kinds and keys of
+ * calibrate/fit/samples.md. A line is built key by key and ended with tpp_bench_samples_end. A failed
  * allocation or a number that is not finite makes the whole line fail at its end; nothing is written of it then. */
 #ifndef TPP_CALIBRATE_BENCH_HOST_SAMPLES_H
 #define TPP_CALIBRATE_BENCH_HOST_SAMPLES_H
@@ -40,6 +40,9 @@ void tpp_bench_samples_bool(struct tpp_bench_samples *samples, const char *key, 
 void tpp_bench_samples_numbers(struct tpp_bench_samples *samples, const char *key, const double *values, size_t count);
 void tpp_bench_samples_texts(struct tpp_bench_samples *samples, const char *key, const char *const *values,
                              size_t count);
+/* Members until the end of the object belong to it. */
+void tpp_bench_samples_begin_object(struct tpp_bench_samples *samples, const char *key);
+void tpp_bench_samples_end_object(struct tpp_bench_samples *samples);
 enum tpp_code tpp_bench_samples_end(struct tpp_bench_samples *samples, struct tpp_error *err);
 
 #endif

@@ -51,6 +51,13 @@ static void rows_read_back_as_they_were_written(void **state)
     tpp_bench_samples_begin(&samples, "run");
     tpp_bench_samples_text(&samples, "device", "N\"V\\\x01 \xc3\xa9\xff");
     tpp_bench_samples_texts(&samples, "command", (const char *const[]){"a b", "c"}, 2);
+    tpp_bench_samples_begin_object(&samples, "clocks");
+    tpp_bench_samples_number(&samples, "sm_hz", 1.98e9);
+    tpp_bench_samples_number(&samples, "memory_hz", 3.2e9);
+    tpp_bench_samples_end_object(&samples);
+    tpp_bench_samples_begin_object(&samples, "libraries");
+    tpp_bench_samples_end_object(&samples);
+    tpp_bench_samples_bool(&samples, "after", false);
     assert_int_equal(tpp_bench_samples_end(&samples, &err), TPP_OK);
     tpp_bench_samples_begin(&samples, "gemm");
     tpp_bench_samples_count(&samples, "m", 9007199254740991);
@@ -68,6 +75,8 @@ static void rows_read_back_as_they_were_written(void **state)
     assert_int_equal(read_lines(&text, lines), 2);
     assert_int_equal(tpp_json_parse(lines[0], strlen(lines[0]), "first", &document, &err), TPP_OK);
     assert_int_equal(tpp_json_need_string(tpp_json_root(document), "device", &value, &err), TPP_OK);
+    assert_non_null(strstr(
+        lines[0], ",\"clocks\":{\"sm_hz\":1980000000,\"memory_hz\":3200000000},\"libraries\":{},\"after\":false}"));
     assert_string_equal(value, "N\"V\\\x01 \xc3\xa9\xef\xbf\xbd"); /* the stray byte is replaced */
     tpp_json_document_free(document);
     assert_int_equal(tpp_json_parse(lines[1], strlen(lines[1]), "second", &document, &err), TPP_OK);
