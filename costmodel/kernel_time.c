@@ -48,13 +48,15 @@ double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm)
         seconds = fmin(seconds, product_seconds(gpu, gemm, &tiles[i], peak));
     if (gemm->kind == TPP_GEMM_WGRAD)
         seconds /= gpu->gemm_wgrad_fraction;
-    if (gemm->fp8)
-        seconds = seconds / (2 * gpu->gemm_fp8_fraction) +
-                  3 * gemm->batch * gemm->m * gemm->k / tpp_memory_rate_bytes_per_second(gpu);
     const double result_bytes = gemm->kind == TPP_GEMM_WGRAD ? 8 : gemm->element_bytes;
     const double bytes = gemm->batch * (gemm->element_bytes * gemm->k * (gemm->m + gemm->n) +
                                         gemm->m * gemm->n * result_bytes);
-    return fmax(seconds, bytes / tpp_memory_rate_bytes_per_second(gpu)) + gpu->kernel_gap_seconds;
+    seconds = fmax(seconds, bytes / tpp_memory_rate_bytes_per_second(gpu)) + gpu->kernel_gap_seconds;
+    /* Twice the peak less what FP8 loses of it, and the cast of the first operand [fit on 30 published rows]. */
+    if (gemm->fp8)
+        seconds = seconds / (2 * gpu->gemm_fp8_fraction) +
+                  3 * gemm->batch * gemm->m * gemm->k / tpp_memory_rate_bytes_per_second(gpu);
+    return seconds;
 }
 
 /* Share of the kernel's best rate at this shape, cost-model 5.2:
