@@ -171,8 +171,8 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
 /* Half-width of the 90 % interval relative to the estimate. Independent sources of error, each as large as published runs
  * with it missed by more than those without (the validation of the specification, section 12, and section 15):
  * Megatron and NeMo on Ampere and Hopper in 16 bits, 8 %; other stacks, whose kernels are less well known; FP8 recipes;
- * Blackwell, where two public stacks disagree; unfused attention; blocking launches; and 40 % of all exposed
- * communication, host-bound time and bubble, which ride on the fabric's and the engine's state. */
+ * Blackwell, where two public stacks disagree; unfused attention; blocking launches; 40 % of all exposed communication
+ * and bubble, which ride on the fabric's and the engine's state; and 15 % where the host's launches limit the step. */
 static double interval_fraction(const struct tpp_evaluator *evaluator, const struct tpp_cost *cost)
 {
     const struct tpp_stack *stack = evaluator->stack;

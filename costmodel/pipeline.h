@@ -18,8 +18,8 @@ struct tpp_pipeline {
     double bubble_fraction;   /* 1 - busy / (p * makespan), without transfer edges; (p-1)/(v m + p-1) for uniform stages */
 };
 
-/* GPipe and 1F1B: m T + sum of the other stages + (2(p-1) m/p + 2(p-2)) Tc; interleaved: the other stages over v and
- * ((2v-1)p-2) Tc. Uniform stages give the (p-1)(F+B+W) and (p-1)(F+B+W)/v of 8.1 [exact]: E8. */
+/* m T of the slowest stage + the sum of the other stages (interleaved: over v) + edges: 2(p-1) Tc for GPipe (once through
+ * the pipeline and back), (2(p-1) ceil(m/p) + 2(p-2)) Tc for 1F1B, ((2v-1)p-2) Tc for interleaved. Uniform stages give the (p-1)(F+B+W) and (p-1)(F+B+W)/v of 8.1 [exact]: E8. */
 struct tpp_pipeline tpp_pipeline_step(const struct tpp_strategy *strategy, const struct tpp_pipeline_times *times);
 
 #endif

@@ -93,7 +93,8 @@ static void build_flash(struct tpp_builder *builder, const struct core *core, en
         build_ring_steps(builder, core, section);
 }
 
-/* Traffic of the softmax, bytes of one score, without dropout (5.2, 15.3). */
+/* Traffic of the softmax, bytes of one score (5.2, 15.3). Dropout adds 5 each way; the 9 and 11 that 15.3 gives for
+ * Megatron's fused kernel include it, or example E10 would not hold. */
 static double softmax_bytes(const struct tpp_builder *builder, enum tpp_section section)
 {
     const bool forward = section == TPP_SECTION_FORWARD;

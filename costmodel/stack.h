@@ -39,8 +39,8 @@ enum tpp_kernel_style { TPP_KERNEL_FUSED, TPP_KERNEL_EAGER };
 enum tpp_lm_head_output { TPP_LM_HEAD_VOCABULARY_PARALLEL, TPP_LM_HEAD_GATHERED };
 enum tpp_loss_kernel {
     TPP_LOSS_UNFUSED,      /* Megatron vocabulary-parallel cross entropy: 10 B a local logit at the peak */
-    TPP_LOSS_FUSED,        /* TE / Triton, gradient in place: 2 B */
-    TPP_LOSS_EAGER,        /* PyTorch float() + cross_entropy: 12 B */
+    TPP_LOSS_FUSED,        /* TE / Triton, gradient in place: 2 B; in plain PyTorch stacks 4 or 8 B */
+    TPP_LOSS_EAGER,        /* PyTorch float() + cross_entropy: 12 B in Hugging Face; 16 B, gathered logits 18 B, else */
     TPP_LOSS_COMPILED,     /* 9.5 B */
     TPP_LOSS_FUSED_LINEAR, /* chunked together with the head: about 0 B */
 };
