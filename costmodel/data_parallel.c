@@ -14,6 +14,8 @@ static const double fused_adam_bytes = 34, foreach_adam_bytes = 44;
 static const double foreach_tensor_seconds = 5e-6;
 /* Megatron's default bucket (launch-formats 1.4): elements, and elements a data-parallel rank. */
 static const double megatron_bucket = 40e6, megatron_bucket_per_rank = 1e6;
+/* PyTorch DDP's bucket_cap_mb (4.4). */
+static const double ddp_bucket_bytes = 25e6;
 
 struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
                                       uint32_t gpus_per_node)
@@ -38,16 +40,19 @@ static double overlapped(double transfer_seconds, double num_buckets, double com
     return exposed + slowdown * (transfer_seconds - exposed);
 }
 
+double tpp_gradient_bucket_size(const struct tpp_stack *stack, const struct tpp_replicas *replicas, uint64_t given)
+{
+    if (given > 0)
+        return (double)given;
+    if (stack->engine == TPP_ENGINE_MEGATRON)
+        return fmax(megatron_bucket, megatron_bucket_per_rank * replicas->all.size);
+    return stack->engine == TPP_ENGINE_DDP ? ddp_bucket_bytes / stack->gradient_bytes : TPP_DEEPSPEED_DEFAULT_BUCKET;
+}
+
 double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
                                 uint64_t given)
 {
-    double bucket = (double)given;
-    if (given == 0)
-        bucket = stack->engine == TPP_ENGINE_MEGATRON
-                     ? fmax(megatron_bucket, megatron_bucket_per_rank * replicas->all.size)
-                 : stack->engine == TPP_ENGINE_DDP ? 25e6 / stack->gradient_bytes
-                                                   : TPP_DEEPSPEED_DEFAULT_BUCKET;
-    return fmax(1, ceil(parameters / bucket));
+    return fmax(1, ceil(parameters / tpp_gradient_bucket_size(stack, replicas, given)));
 }
 
 struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,

@@ -40,7 +40,9 @@ struct tpp_gradient_traffic {
 };
 struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                     const struct tpp_replicas *replicas);
-/* Buckets of `parameters` elements: `given` elements each, 0 = the engine's default, TPP_ONE_BUCKET = uncut. */
+/* Elements of one bucket: `given`, 0 = the engine's default, TPP_ONE_BUCKET = uncut. */
+double tpp_gradient_bucket_size(const struct tpp_stack *stack, const struct tpp_replicas *replicas, uint64_t given);
+/* Buckets that `parameters` elements fill. */
 double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
                                 uint64_t given);
 

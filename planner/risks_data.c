@@ -11,7 +11,6 @@
 #define MOSTLY_EXPOSED_FRACTION 0.50
 #define GOOD_RING_EFFICIENCY 0.85 /* of InfiniBand and RoCE with a NIC for one or two GPUs */
 #define POOR_RING_EFFICIENCY 0.25 /* published for four Omni-Path ports a node (15.6) */
-#define DEEPSPEED_BUCKET 5e8      /* elements, its default for reductions and gathers */
 #define LATENCY_FRACTION 0.1      /* of a transfer, that a bucket may spend on latency */
 
 static bool is_deepspeed(const struct tpp_risk_context *c)
@@ -61,13 +60,12 @@ static double local_parameters(const struct tpp_risk_context *c)
 static void large_bucket(struct tpp_risk_context *c)
 {
     const struct tpp_strategy *s = c->strategy;
-    const double ranks = (double)s->data_parallel * s->context_parallel;
-    if (ranks == 1 || !s->overlap_grad_reduce || s->zero_stage == 3 || tpp_engine_is_fsdp(c->stack->engine) ||
+    const struct tpp_replicas replicas = tpp_replicas_make(s, c->stack, c->hardware->node.num_gpus);
+    if (replicas.all.size == 1 || !s->overlap_grad_reduce || s->zero_stage == 3 || tpp_engine_is_fsdp(c->stack->engine) ||
         tpp_job_is_adapter(c->job) || c->stack->engine == TPP_ENGINE_DDP) {
         return;
     }
-    const double default_size = is_deepspeed(c) ? DEEPSPEED_BUCKET : fmax(40e6, 1e6 * ranks);
-    const double size = s->reduce_bucket_size > 0 ? (double)s->reduce_bucket_size : default_size;
+    const double size = tpp_gradient_bucket_size(c->stack, &replicas, s->reduce_bucket_size);
     if (size > local_parameters(c) / 3) {
         tpp_risk_add(
             c, "bucket-too-large", TPP_SEVERITY_INFO,
@@ -140,7 +138,7 @@ static void bucket_burst(struct tpp_risk_context *c)
     tpp_model_count(c->model, &counts);
     const double layer_parameters = (double)counts.dense_layer / s->tensor_parallel, ranks = replicas.shard.size;
     const struct burst burst = measure_burst(c, &replicas, layer_parameters);
-    const double size = s->reduce_bucket_size > 0 ? (double)s->reduce_bucket_size : DEEPSPEED_BUCKET;
+    const double size = tpp_gradient_bucket_size(c->stack, &replicas, s->reduce_bucket_size);
     const double seconds = burst_seconds(&burst, ranks, size);
     if (seconds > burst.slack_seconds) {
         char length[32], slack[32];
