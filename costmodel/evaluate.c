@@ -193,15 +193,19 @@ static double interval_fraction(const struct tpp_evaluator *evaluator, const str
     return fmin(0.5, sqrt(squares));
 }
 
+static enum tpp_code check_and_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                        struct tpp_assembly *assembly, struct tpp_error *err)
+{
+    const enum tpp_code code = tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
+    return code == TPP_OK ? tpp_assemble(evaluator, strategy, assembly, err) : code;
+}
+
 enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                  struct tpp_cost *cost, struct tpp_error *err)
 {
     struct tpp_assembly assembly;
     struct slowest slowest;
-    enum tpp_code code =
-        tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
-    if (code == TPP_OK)
-        code = tpp_assemble(evaluator, strategy, &assembly, err);
+    const enum tpp_code code = check_and_assemble(evaluator, strategy, &assembly, err);
     if (code != TPP_OK)
         return code;
     memset(cost, 0, sizeof(*cost));
@@ -229,10 +233,7 @@ enum tpp_code tpp_evaluator_stages(struct tpp_evaluator *evaluator, const struct
                                    struct tpp_stage_cost *stages, struct tpp_error *err)
 {
     struct tpp_assembly assembly;
-    enum tpp_code code =
-        tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
-    if (code == TPP_OK)
-        code = tpp_assemble(evaluator, strategy, &assembly, err);
+    const enum tpp_code code = check_and_assemble(evaluator, strategy, &assembly, err);
     if (code != TPP_OK)
         return code;
     for (uint32_t index = 0; index < strategy->pipeline_parallel; index++) {
