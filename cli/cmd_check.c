@@ -1,5 +1,6 @@
 /* The checking of launch scripts is not part of this release: the name is kept, and the answer says so. */
 #include "cli/command.h"
+#include "costmodel/job.h"
 
 struct check_arguments {
     const char *cluster;
@@ -11,8 +12,8 @@ struct check_arguments {
 static const struct tpp_option check_options[] = {
     {"cluster", 'c', TPP_OPTION_TEXT, offsetof(struct check_arguments, cluster), "NAME|FILE",
      .help = "the cluster that the script would run on"},
-    {"world-size", 0, TPP_OPTION_COUNT, offsetof(struct check_arguments, world_size), "N", .min = 1, .max = 1048576,
-     .help = "number of GPUs, when the script leaves it open"},
+    {"world-size", 0, TPP_OPTION_COUNT, offsetof(struct check_arguments, world_size), "N", .min = 1,
+     .max = TPP_JOB_MAX_GPUS, .help = "number of GPUs, when the script leaves it open"},
     {"set", 0, TPP_OPTION_LIST, offsetof(struct check_arguments, set), "NAME=VALUE",
      .help = "a variable that the script leaves open"},
     {"json", 0, TPP_OPTION_FLAG, offsetof(struct check_arguments, json), .help = "print one JSON object"},

@@ -3,16 +3,15 @@
 #define JOB(field) offsetof(struct tpp_job_arguments, field)
 #define PIN(field) offsetof(struct tpp_pin_arguments, field)
 #define FRAMEWORKS "megatron-lm|megatron-deepspeed|nemo|ms-swift|torchtitan|llm-foundry|hf-trainer|nanotron|other"
-/* Nothing larger exists; it also keeps every product of sizes far from overflow. */
-#define MAX_GPUS 1048576
 
 const struct tpp_option tpp_training_options[] = {
     {"model", 'm', TPP_OPTION_TEXT, JOB(model), "NAME|FILE", .required = true,
      .help = "a shipped model (see 'tp-plan models') or a Hugging Face config.json"},
-    {"seq-length", 's', TPP_OPTION_COUNT, JOB(sequence_length), "TOKENS", .min = 1, .max = 134217728,
+    {"seq-length", 's', TPP_OPTION_COUNT, JOB(sequence_length), "TOKENS", .min = 1, .max = TPP_JOB_MAX_SEQUENCE_LENGTH,
      .whole_digits = true, .required = true, .help = "tokens of one sequence"},
-    {"global-batch-size", 'b', TPP_OPTION_COUNT, JOB(global_batch_size), "SEQUENCES", .min = 1, .max = 2147483648.0,
-     .whole_digits = true, .required = true, .help = "sequences of one optimizer step, over all GPUs"},
+    {"global-batch-size", 'b', TPP_OPTION_COUNT, JOB(global_batch_size), "SEQUENCES", .min = 1,
+     .max = TPP_JOB_MAX_GLOBAL_BATCH_SIZE, .whole_digits = true, .required = true,
+     .help = "sequences of one optimizer step, over all GPUs"},
     {"precision", 0, TPP_OPTION_CHOICE, JOB(precision), .choices = "bf16|fp16|fp32|fp8", .fallback = "bf16",
      .help = "number format of the matrix products"},
     {"task", 0, TPP_OPTION_CHOICE, JOB(task), .choices = "pretrain|sft|lora|qlora", .fallback = "pretrain",
@@ -21,8 +20,8 @@ const struct tpp_option tpp_training_options[] = {
      .help = "rank of the adapters [16]; only with --task=lora or qlora"},
     {"lora-targets", 0, TPP_OPTION_CHOICE, JOB(lora_targets), .choices = "all-linear|attention|qkv|qv",
      .help = "linear layers that carry adapters [all-linear]; only with --task=lora or qlora"},
-    {"attention-block-length", 0, TPP_OPTION_COUNT, JOB(attention_block_length), "TOKENS", .min = 1, .max = 134217728,
-     .whole_digits = true,
+    {"attention-block-length", 0, TPP_OPTION_COUNT, JOB(attention_block_length), "TOKENS", .min = 1,
+     .max = TPP_JOB_MAX_SEQUENCE_LENGTH, .whole_digits = true,
      .help = "packed documents of this length with a mask between them: attention stays inside a document"},
     {"hidden-dropout", 0, TPP_OPTION_NUMBER, JOB(hidden_dropout), "FRACTION", .max = 1, .fallback = "0",
      .help = "dropout after attention and MLP"},
@@ -34,9 +33,9 @@ const struct tpp_option tpp_training_options[] = {
 const struct tpp_option tpp_cluster_options[] = {
     {"cluster", 'c', TPP_OPTION_TEXT, JOB(cluster), "NAME|FILE", .required = true,
      .help = "a shipped profile (see 'tp-plan hardware') or a profile of your own"},
-    {"nodes", 'n', TPP_OPTION_COUNT, JOB(nodes), "N", .min = 1, .max = MAX_GPUS,
+    {"nodes", 'n', TPP_OPTION_COUNT, JOB(nodes), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "number of nodes, all GPUs of each; this or --gpus"},
-    {"gpus", 'g', TPP_OPTION_COUNT, JOB(gpus), "N", .min = 1, .max = MAX_GPUS,
+    {"gpus", 'g', TPP_OPTION_COUNT, JOB(gpus), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "number of GPUs: a part of one node, or whole nodes"},
     {"gpu-memory", 0, TPP_OPTION_BYTES, JOB(gpu_memory), "BYTES", .min = 1,
      .help = "memory of one GPU, as in 80GB or 79GiB, instead of the profile's"},
@@ -81,19 +80,19 @@ const struct tpp_option tpp_software_options[] = {
 };
 
 const struct tpp_option tpp_pin_options[] = {
-    {"tensor-parallel", 0, TPP_OPTION_COUNT, PIN(tensor_parallel), "N", .min = 1, .max = MAX_GPUS,
+    {"tensor-parallel", 0, TPP_OPTION_COUNT, PIN(tensor_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "tensor-parallel size"},
     {"pipeline-parallel", 0, TPP_OPTION_COUNT, PIN(pipeline_parallel), "N", .min = 1, .max = TPP_MAX_PIPELINE_PARALLEL,
      .help = "pipeline stages"},
     {"virtual-pipeline-stages", 0, TPP_OPTION_COUNT, PIN(virtual_pipeline_stages), "N", .min = 1, .max = TPP_MAX_CHUNKS,
      .help = "model chunks a pipeline rank holds (1: not interleaved)"},
-    {"context-parallel", 0, TPP_OPTION_COUNT, PIN(context_parallel), "N", .min = 1, .max = MAX_GPUS,
+    {"context-parallel", 0, TPP_OPTION_COUNT, PIN(context_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "context-parallel size"},
     {"context-kind", 0, TPP_OPTION_CHOICE, PIN(context_kind), .choices = "ring|all-gather|ulysses|hybrid",
      .help = "how context-parallel ranks exchange keys and values"},
-    {"expert-parallel", 0, TPP_OPTION_COUNT, PIN(expert_parallel), "N", .min = 1, .max = MAX_GPUS,
+    {"expert-parallel", 0, TPP_OPTION_COUNT, PIN(expert_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "expert-parallel size"},
-    {"data-parallel", 0, TPP_OPTION_COUNT, PIN(data_parallel), "N", .min = 1, .max = MAX_GPUS,
+    {"data-parallel", 0, TPP_OPTION_COUNT, PIN(data_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "data-parallel size"},
     {"micro-batch-size", 0, TPP_OPTION_COUNT, PIN(micro_batch_size), "N", .min = 1, .max = 65536,
      .help = "sequences of one micro-batch"},
@@ -112,13 +111,13 @@ const struct tpp_option tpp_pin_options[] = {
 };
 
 const struct tpp_option tpp_limit_options[] = {
-    {"max-tensor-parallel", 0, TPP_OPTION_COUNT, PIN(max_tensor_parallel), "N", .min = 1, .max = MAX_GPUS,
+    {"max-tensor-parallel", 0, TPP_OPTION_COUNT, PIN(max_tensor_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "largest tensor-parallel size [GPUs of a node]"},
     {"max-pipeline-parallel", 0, TPP_OPTION_COUNT, PIN(max_pipeline_parallel), "N", .min = 1,
      .max = TPP_MAX_PIPELINE_PARALLEL, .help = "most pipeline stages [layers of the model]"},
     {"max-virtual-pipeline-stages", 0, TPP_OPTION_COUNT, PIN(max_virtual_pipeline_stages), "N", .min = 1,
      .max = TPP_MAX_CHUNKS, .help = "most model chunks a rank [8]"},
-    {"max-context-parallel", 0, TPP_OPTION_COUNT, PIN(max_context_parallel), "N", .min = 1, .max = MAX_GPUS,
+    {"max-context-parallel", 0, TPP_OPTION_COUNT, PIN(max_context_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "largest context-parallel size [all GPUs]"},
     {"max-micro-batch-size", 0, TPP_OPTION_COUNT, PIN(max_micro_batch_size), "N", .min = 1, .max = 65536,
      .help = "largest micro-batch [16]"},

@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MAX_GPUS (UINT32_C(1) << 20)
-#define MAX_SEQUENCE_LENGTH (UINT64_C(1) << 27)
-#define MAX_GLOBAL_BATCH_SIZE (UINT64_C(1) << 31)
 #define MAX_LORA_RANK 4096
 
 static const char *const precision_names[] = {"bf16", "fp16", "fp32", "fp8"};
@@ -32,16 +29,16 @@ bool tpp_job_is_adapter(const struct tpp_job *job)
 static enum tpp_code check_sizes(const struct tpp_job *job, struct tpp_error *err)
 {
     char found[32];
-    if (job->num_gpus < 1 || job->num_gpus > MAX_GPUS) {
+    if (job->num_gpus < 1 || job->num_gpus > TPP_JOB_MAX_GPUS) {
         return tpp_fail(err, TPP_E_RANGE, "job.num_gpus", "give 1 to 1,048,576 GPUs", "%s GPUs are out of range",
                         tpp_format_count(found, sizeof found, job->num_gpus));
     }
-    if (job->sequence_length < 1 || job->sequence_length > MAX_SEQUENCE_LENGTH) {
+    if (job->sequence_length < 1 || job->sequence_length > TPP_JOB_MAX_SEQUENCE_LENGTH) {
         return tpp_fail(err, TPP_E_RANGE, "job.sequence_length", "give 1 to 134,217,728 tokens",
                         "a sequence length of %s tokens is out of range",
                         tpp_format_count(found, sizeof found, job->sequence_length));
     }
-    if (job->global_batch_size < 1 || job->global_batch_size > MAX_GLOBAL_BATCH_SIZE) {
+    if (job->global_batch_size < 1 || job->global_batch_size > TPP_JOB_MAX_GLOBAL_BATCH_SIZE) {
         return tpp_fail(err, TPP_E_RANGE, "job.global_batch_size", "give 1 to 2,147,483,648 sequences a step",
                         "a global batch of %s sequences is out of range",
                         tpp_format_count(found, sizeof found, job->global_batch_size));

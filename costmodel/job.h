@@ -13,10 +13,15 @@ enum tpp_task { TPP_TASK_PRETRAIN, TPP_TASK_SFT, TPP_TASK_LORA, TPP_TASK_QLORA }
 /* Linear layers that carry adapters (LoRA, QLoRA). */
 enum tpp_lora_targets { TPP_LORA_ALL_LINEAR, TPP_LORA_ATTENTION /* q,k,v,o */, TPP_LORA_QKV, TPP_LORA_QV };
 
+/* Nothing larger exists; the limits also keep every product of sizes far from overflow. */
+#define TPP_JOB_MAX_GPUS 1048576                 /* 2^20 */
+#define TPP_JOB_MAX_SEQUENCE_LENGTH 134217728    /* 2^27 */
+#define TPP_JOB_MAX_GLOBAL_BATCH_SIZE 2147483648 /* 2^31 */
+
 struct tpp_job {
-    uint32_t num_gpus;             /* N, world size: 1 .. 2^20 */
-    uint64_t sequence_length;      /* s, tokens: 1 .. 2^27 */
-    uint64_t global_batch_size;    /* sequences a step: 1 .. 2^31 */
+    uint32_t num_gpus;             /* N, world size: 1 .. TPP_JOB_MAX_GPUS */
+    uint64_t sequence_length;      /* s, tokens: 1 .. TPP_JOB_MAX_SEQUENCE_LENGTH */
+    uint64_t global_batch_size;    /* sequences a step: 1 .. TPP_JOB_MAX_GLOBAL_BATCH_SIZE */
     enum tpp_precision precision;  /* of the GEMMs; FP8: everything but the head, the rest as bf16 */
     enum tpp_task task;
     uint32_t lora_rank;            /* 1 .. 4096, for TPP_TASK_LORA and TPP_TASK_QLORA */

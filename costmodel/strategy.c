@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-/* World sizes end at 2^20 (job.h), so no valid size is larger and products of three fit 64 bits. */
-#define MAX_SIZE (UINT64_C(1) << 20)
+/* No size is larger than the world, and products of three fit 64 bits. */
+#define MAX_SIZE TPP_JOB_MAX_GPUS
 
 struct tpp_strategy tpp_strategy_defaults(void)
 {
