@@ -3,7 +3,7 @@
 #include "cli/launch_script.h"
 #include "cli/terminal.h"
 #include "planner/risks.h"
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 
 #include <stdio.h>
 

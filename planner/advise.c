@@ -2,7 +2,7 @@
 
 #include "costmodel/base/units.h"
 #include "planner/rank.h"
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 #include "planner/validity.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "costmodel/model/model.h"
 #include "costmodel/stack.h"
 #include "costmodel/strategy.h"
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #define TPP_PLANNER_LAUNCH_MEGATRON_LM_H
 
 #include "planner/launch/script.h"
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 
 /* TPP_E_UNSUPPORTED when the options of Megatron-LM cannot describe the model; `where` is "model.<field>". */
 enum tpp_code tpp_megatron_lm_check_model(const struct tpp_launch_request *request, struct tpp_error *err);

@@ -1,5 +1,5 @@
 /* settings.c - rule settings from what the planner knows. */
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 
 /* Model, job and stack were checked before (tpp_model_check, tpp_job_check): their numbers are within the limits here.
  */

@@ -2,7 +2,7 @@
 #ifndef TPP_PLANNER_RULES_TABLE_H
 #define TPP_PLANNER_RULES_TABLE_H
 
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 
 /* The settings with what follows from them (launch-format rules of derived quantities); only for rows of the tables. */
 struct tpp_rule_context {

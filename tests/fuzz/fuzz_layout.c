@@ -1,8 +1,8 @@
 /* Any text as a pipeline layout: it ends, counts what it read, and the rules of it answer. */
 #include "tests/fuzz/fuzz_target.h"
 
-#include "planner/rules.h"
 #include "planner/rules/layout.h"
+#include "planner/rules/rules.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* property_launch.c - random plans in random releases: either an error with a reason, or a script that bash runs and
  * whose options exist in the release, break no rule and say the same plan when they are read back. */
 #include "planner/launch/options.h"
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 #include "tests/support/argument_line.h"
 #include "tests/support/launch_case.h"
 #include "tests/support/random.h"

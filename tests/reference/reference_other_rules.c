@@ -2,8 +2,8 @@
  * their own code (megatron_lm_rules.md). */
 #include "costmodel/base/file.h"
 #include "costmodel/base/json_read.h"
-#include "planner/rules.h"
 #include "planner/rules/layout.h"
+#include "planner/rules/rules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef TPP_TESTS_SUPPORT_ARGUMENT_LINE_H
 #define TPP_TESTS_SUPPORT_ARGUMENT_LINE_H
 
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 
 enum argument_verdict {
     ARGUMENTS_READ,        /* the settings say all that the line says */

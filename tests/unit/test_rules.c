@@ -1,7 +1,7 @@
 /* test_rules.c - rules of the frameworks: messages, settings from a plan, and the small rule sets. Megatron-LM's
  * verdicts are compared with the real code in tests/reference. */
-#include "planner/rules.h"
 #include "planner/rules/layout.h"
+#include "planner/rules/rules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * NT: nanotron), each with the releases in which it holds.
  *
  * A settings struct says what a launch line says, whether it comes from a strategy or from a script. */
-#ifndef TPP_PLANNER_RULES_H
-#define TPP_PLANNER_RULES_H
+#ifndef TPP_PLANNER_RULES_RULES_H
+#define TPP_PLANNER_RULES_RULES_H
 
 #include "costmodel/job.h"
 #include "costmodel/model/model.h"
