@@ -17,11 +17,9 @@ static const double megatron_bucket = 40e6, megatron_bucket_per_rank = 1e6;
 /* PyTorch DDP's bucket_cap_mb (4.4). */
 static const double ddp_bucket_bytes = 25e6;
 
-struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
-                                      uint32_t gpus_per_node)
+static struct tpp_replicas replicas_of(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
+                                       uint32_t gpus_per_node, uint32_t ranks, uint32_t stride)
 {
-    const uint32_t stride = strategy->tensor_parallel;
-    const uint32_t ranks = strategy->data_parallel * strategy->context_parallel;
     const uint32_t shard = strategy->shard_group > 0 && strategy->shard_group < ranks ? strategy->shard_group : ranks;
     const bool is_sharded = strategy->zero_stage > 0 || tpp_engine_is_fsdp(stack->engine) ||
                             stack->fp32_accumulation;
@@ -31,6 +29,23 @@ struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const
         .replicate = tpp_group_place(ranks / shard, stride * shard, gpus_per_node),
         .shard_ranks = is_sharded ? shard : 1,
     };
+}
+
+struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
+                                      uint32_t gpus_per_node)
+{
+    return replicas_of(strategy, stack, gpus_per_node, strategy->data_parallel * strategy->context_parallel,
+                       strategy->tensor_parallel);
+}
+
+struct tpp_replicas tpp_expert_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
+                                             uint32_t gpus_per_node)
+{
+    const uint32_t stage_ranks =
+        strategy->tensor_parallel * strategy->data_parallel * strategy->context_parallel;
+    const uint32_t stride = strategy->expert_parallel * strategy->expert_tensor_parallel;
+    const uint32_t ranks = stride > 0 && stage_ranks >= stride ? stage_ranks / stride : 1;
+    return replicas_of(strategy, stack, gpus_per_node, ranks, stride);
 }
 
 /* Exposed part of a transfer cut in `num_buckets` that overlaps `compute_seconds`, with the slow-down (9.1, 9.3). */

@@ -22,6 +22,10 @@ struct tpp_replicas {
     double shard_ranks;        /* D of the optimizer states: 1 when nothing is sharded */
 };
 
+/* The same for routed experts, which are cut over the grid etp-ep-edp-pp of the same ranks (6.2, launch-formats 1.6). */
+struct tpp_replicas tpp_expert_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
+                                             uint32_t gpus_per_node);
+
 /* Groups by rank order tp-cp-dp-pp (6.2). */
 struct tpp_replicas tpp_replicas_make(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
                                       uint32_t gpus_per_node);

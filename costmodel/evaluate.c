@@ -7,26 +7,12 @@
 /* Rate of the NVLink collectives of tensor parallelism outside Megatron, relative to it [fit], 15.4. */
 static const double other_stack_bus_fraction = 0.5;
 
-/* What this release cannot cost; counts and shapes of these models are known all the same. */
-static enum tpp_code check_supported(const struct tpp_model *model, struct tpp_error *err)
-{
-    if (model->num_experts > 0)
-        return tpp_fail(err, TPP_E_UNSUPPORTED, "model.num_experts", "choose a dense model",
-                        "%s is a mixture of experts, whose costs are not modelled yet", model->name);
-    if (model->kv_lora_rank > 0)
-        return tpp_fail(err, TPP_E_UNSUPPORTED, "model.kv_lora_rank", "choose a model with plain or grouped attention",
-                        "%s uses multi-head latent attention, whose costs are not modelled yet", model->name);
-    return TPP_OK;
-}
-
 enum tpp_code tpp_evaluator_new(const struct tpp_model *model, const struct tpp_hardware *hardware,
                                 const struct tpp_job *job, const struct tpp_stack *stack, struct tpp_evaluator **out,
                                 struct tpp_error *err)
 {
     *out = NULL;
     enum tpp_code code = tpp_model_check(model, err);
-    if (code == TPP_OK)
-        code = check_supported(model, err);
     if (code == TPP_OK)
         code = tpp_job_check(job, model, err);
     if (code == TPP_OK)
@@ -65,8 +51,7 @@ void tpp_evaluator_free(struct tpp_evaluator *evaluator)
 static double tied_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            const struct tpp_assembly *assembly)
 {
-    if (!evaluator->model->tied_embeddings || strategy->pipeline_parallel <= 1 ||
-        tpp_schedule_is_v_shaped(strategy->schedule) || tpp_job_is_adapter(evaluator->job))
+    if (!evaluator->model->tied_embeddings || strategy->pipeline_parallel <= 1 || tpp_job_is_adapter(evaluator->job))
         return 0;
     const uint32_t stride = strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel *
                             (strategy->pipeline_parallel - 1);
@@ -78,20 +63,19 @@ static double tied_seconds(const struct tpp_evaluator *evaluator, const struct t
 struct slowest {
     struct tpp_stage stage;       /* slowest one */
     double sum_seconds;           /* of all stages */
-    double sum_forward, sum_weight;
     double max_trainable, max_tensors;
     double first_forward, first_backward;
-    double trainable_first;
+    double trainable_first, expert_first, max_expert;
 };
 
 /* One stage, or `times` equal ones of which this is the first: the first holds the most micro-batches in flight. */
 static void add_stage(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                      const struct tpp_assembly *assembly, uint32_t index, uint32_t num_layers, uint32_t times,
-                      struct slowest *slowest, struct tpp_memory *worst)
+                      const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage_layers layers,
+                      uint32_t times, struct slowest *slowest, struct tpp_memory *worst)
 {
     struct tpp_stage stage;
     struct tpp_memory memory;
-    tpp_stage_time(evaluator, strategy, assembly, index, num_layers, &stage);
+    tpp_stage_time(evaluator, strategy, assembly, index, layers, &stage);
     tpp_stage_memory(evaluator, strategy, assembly, &stage, index, &memory);
     if (index == 0 || stage.seconds > slowest->stage.seconds)
         slowest->stage = stage;
@@ -101,27 +85,66 @@ static void add_stage(const struct tpp_evaluator *evaluator, const struct tpp_st
         slowest->first_forward = stage.forward_seconds;
         slowest->first_backward = stage.backward_seconds + stage.recompute_seconds;
         slowest->trainable_first = stage.trainable_parameters;
+        slowest->expert_first = stage.expert_parameters;
     }
     slowest->sum_seconds += times * stage.seconds;
-    slowest->sum_forward += times * stage.forward_seconds;
-    slowest->sum_weight += times * stage.weight_seconds;
     slowest->max_trainable = fmax(slowest->max_trainable, stage.trainable_parameters);
+    slowest->max_expert = fmax(slowest->max_expert, stage.expert_parameters);
     slowest->max_tensors = fmax(slowest->max_tensors, stage.num_parameter_tensors);
 }
 
 static void walk_stages(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                         const struct tpp_assembly *assembly, struct slowest *slowest, struct tpp_memory *worst)
 {
-    const uint32_t p = strategy->pipeline_parallel, num_layers = evaluator->model->num_layers;
+    const uint32_t p = strategy->pipeline_parallel;
     memset(slowest, 0, sizeof(*slowest));
     for (uint32_t index = 0; index < p;) {
-        const uint32_t layers = tpp_stage_layers(strategy, num_layers, index);
+        const struct tpp_stage_layers layers = tpp_stage_layers(strategy, evaluator->model, index);
         uint32_t next = index + 1;
-        while (index > 0 && next + 1 < p && tpp_stage_layers(strategy, num_layers, next) == layers)
-            next++; /* inner stages with equal layers are equal */
+        for (; index > 0 && next + 1 < p; next++) { /* inner stages with equal layers are equal */
+            const struct tpp_stage_layers others = tpp_stage_layers(strategy, evaluator->model, next);
+            if (others.total != layers.total || others.moe != layers.moe)
+                break;
+        }
         add_stage(evaluator, strategy, assembly, index, layers, next - index, slowest, worst);
         index = next;
     }
+}
+
+/* Gradients and parameters of a step: the dense part over dp*c ranks and the routed experts over theirs, each hidden behind
+ * its share of the passes. */
+static double gradient_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                               const struct tpp_assembly *assembly, const struct slowest *slowest)
+{
+    const double all = slowest->trainable_first, parts[2] = {all - slowest->expert_first, slowest->expert_first};
+    const struct tpp_replicas *replicas[2] = {&assembly->replicas, &assembly->expert_replicas};
+    double seconds = 0;
+    for (int i = 0; i < 2; i++) {
+        if (parts[i] <= 0)
+            continue;
+        const struct tpp_gradient_step gradient = {
+            .parameters = parts[i],
+            .last_backward_seconds = slowest->first_backward * parts[i] / all,
+            .first_forward_seconds = slowest->first_forward * parts[i] / all,
+        };
+        seconds += tpp_gradient_exposed_seconds(evaluator->hardware, &evaluator->links, evaluator->stack, strategy,
+                                                replicas[i], &gradient);
+    }
+    return seconds;
+}
+
+/* Parameters whose states one rank updates, and what it holds of them before sharding. */
+static double optimizer_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                const struct tpp_assembly *assembly, const struct slowest *slowest)
+{
+    const struct tpp_gpu *gpu = &evaluator->hardware->gpu;
+    const double dense = slowest->max_trainable - slowest->max_expert;
+    double seconds = tpp_optimizer_seconds(gpu, evaluator->stack, strategy, assembly->replicas.shard_ranks, dense,
+                                           slowest->max_tensors);
+    if (slowest->max_expert > 0)
+        seconds += tpp_optimizer_seconds(gpu, evaluator->stack, strategy, assembly->expert_replicas.shard_ranks,
+                                         slowest->max_expert, 0);
+    return seconds;
 }
 
 /* Everything once a step beside the pipeline: gradients, optimizer, offload, fixed (9.1, 5.4). */
@@ -129,21 +152,13 @@ static void once_a_step(const struct tpp_evaluator *evaluator, const struct tpp_
                         const struct tpp_assembly *assembly, const struct slowest *slowest, double *terms)
 {
     const struct tpp_stack *stack = evaluator->stack;
-    const struct tpp_gradient_step gradient = {
-        .parameters = slowest->trainable_first,
-        .last_backward_seconds = slowest->first_backward,
-        .first_forward_seconds = slowest->first_forward,
-    };
-    const double shard_ranks = assembly->replicas.shard_ranks;
-    terms[TPP_TIME_GRADIENT_COMM] +=
-        tpp_gradient_exposed_seconds(evaluator->hardware, &evaluator->links, stack, strategy, &assembly->replicas,
-                                     &gradient) +
-        tied_seconds(evaluator, strategy, assembly);
-    terms[TPP_TIME_OPTIMIZER] += tpp_optimizer_seconds(&evaluator->hardware->gpu, stack, strategy, shard_ranks,
-                                                       slowest->max_trainable, slowest->max_tensors);
+    const double shard = (slowest->max_trainable - slowest->max_expert) / assembly->replicas.shard_ranks +
+                         slowest->max_expert / assembly->expert_replicas.shard_ranks;
+    terms[TPP_TIME_GRADIENT_COMM] += gradient_seconds(evaluator, strategy, assembly, slowest) +
+                                     tied_seconds(evaluator, strategy, assembly);
+    terms[TPP_TIME_OPTIMIZER] += optimizer_seconds(evaluator, strategy, assembly, slowest);
     if (strategy->offload == TPP_OFFLOAD_OPTIMIZER)
-        terms[TPP_TIME_OFFLOAD] +=
-            tpp_offload_seconds(evaluator->hardware, slowest->max_trainable / shard_ranks, stack->weight_bytes);
+        terms[TPP_TIME_OFFLOAD] += tpp_offload_seconds(evaluator->hardware, shard, stack->weight_bytes);
     terms[TPP_TIME_FIXED] += stack->fixed_seconds;
 }
 
@@ -175,8 +190,9 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
 /* Half-width of the 90 % interval relative to the estimate. Independent sources of error, each as large as published runs
  * with it missed by more than those without (the validation of the specification, section 12, and section 15):
  * Megatron and NeMo on Ampere and Hopper in 16 bits, 8 %; other stacks, whose kernels are less well known; FP8 recipes;
- * Blackwell, where two public stacks disagree; unfused attention; blocking launches; 40 % of all exposed communication
- * and bubble, which ride on the fabric's and the engine's state; and 15 % where the host's launches limit the step. */
+ * Blackwell, where two public stacks disagree; unfused attention; blocking launches; experts, whose balance and dispatch
+ * nobody publishes; 40 % of all exposed communication and bubble, which ride on the fabric's and the engine's state; and
+ * 15 % where the host's launches limit the step. */
 static double interval_fraction(const struct tpp_evaluator *evaluator, const struct tpp_cost *cost)
 {
     const struct tpp_stack *stack = evaluator->stack;
@@ -188,6 +204,7 @@ static double interval_fraction(const struct tpp_evaluator *evaluator, const str
         evaluator->hardware->gpu.compute_capability >= 10 ? 0.14 : 0,
         stack->attention >= TPP_FLASH_KERNEL_COUNT ? 0.06 : 0,
         stack->launch_blocking ? 0.08 : 0,
+        evaluator->model->num_experts > 0 ? 0.18 : 0,
         0.4 * (cost->exposed_communication_fraction + cost->bubble_fraction),
         0.15 * fmin(1, cost->host_bound_fraction),
     };
@@ -215,13 +232,8 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     memset(cost, 0, sizeof(*cost));
     walk_stages(evaluator, strategy, &assembly, &slowest, &cost->memory);
     tpp_walk_verdict(&cost->memory);
-    const struct tpp_pipeline_times times = {
-        .slowest_seconds = slowest.stage.seconds,
-        .others_seconds = slowest.sum_seconds - slowest.stage.seconds,
-        .edge_seconds = assembly.send_seconds,
-        .others_forward_seconds = slowest.sum_forward - slowest.stage.forward_seconds,
-        .others_weight_seconds = slowest.sum_weight - slowest.stage.weight_seconds,
-    };
+    const struct tpp_pipeline_times times = {slowest.stage.seconds, slowest.sum_seconds - slowest.stage.seconds,
+                                             assembly.send_seconds};
     const struct tpp_pipeline pipeline = tpp_pipeline_step(strategy, &times);
     tpp_stage_terms(&assembly, &slowest.stage, (double)strategy->num_micro_batches, cost->time_terms);
     cost->time_terms[TPP_TIME_BUBBLE] += pipeline.bubble_seconds;
@@ -248,7 +260,7 @@ enum tpp_code tpp_evaluator_stages(struct tpp_evaluator *evaluator, const struct
     for (uint32_t index = 0; index < strategy->pipeline_parallel; index++) {
         struct tpp_stage stage;
         tpp_stage_time(evaluator, strategy, &assembly, index,
-                       tpp_stage_layers(strategy, evaluator->model->num_layers, index), &stage);
+                       tpp_stage_layers(strategy, evaluator->model, index), &stage);
         stages[index] = (struct tpp_stage_cost){
             .num_layers = (uint32_t)stage.num_layers,
             .forward_seconds = stage.forward_seconds,

@@ -43,8 +43,8 @@ const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator,
 
 /* The parts of one strategy that all stages share. */
 struct tpp_assembly {
-    const struct tpp_layer *decoder, *embedding, *head;
-    struct tpp_replicas replicas;
+    const struct tpp_layer *decoder, *moe, *embedding, *head; /* moe: NULL for a dense model */
+    struct tpp_replicas replicas, expert_replicas;
     bool is_sharded;                 /* ZeRO-3/FSDP: parameters are gathered layer by layer */
     struct tpp_sharded_layer sharded; /* extra of one decoder layer */
     double root_seconds;             /* root unit's gather, one exposed gather and reduce, each micro-batch (9.2) */
@@ -56,22 +56,30 @@ struct tpp_assembly {
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            struct tpp_assembly *assembly, struct tpp_error *err);
 
-/* Decoder layers on all chunks of a stage. */
-uint32_t tpp_stage_layers(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t index);
+/* Decoder layers on all chunks of a stage, and how many of them have experts. */
+struct tpp_stage_layers {
+    uint32_t total, moe;
+};
+struct tpp_stage_layers tpp_stage_layers(const struct tpp_strategy *strategy, const struct tpp_model *model,
+                                         uint32_t index);
 
 struct tpp_stage {
     double num_layers, recomputed_layers;
+    double moe_layers;               /* of num_layers */
+    struct tpp_layer blend;          /* of its dense and MoE layers, when it has both */
     bool is_first, is_last;
     double forward_seconds, backward_seconds, recompute_seconds; /* of one micro-batch, communication included */
-    double weight_seconds;           /* part of backward_seconds: gradients of weights */
     double send_seconds;             /* device time of its transfers */
     double accumulate_seconds;       /* gradients added to those of earlier micro-batches; part of backward_seconds */
     double seconds;                  /* forward, backward, recompute and send */
-    double parameters, trainable_parameters, num_parameter_tensors;
+    double parameters, trainable_parameters, expert_parameters, num_parameter_tensors;
 };
 
+/* What one layer of the stage costs. */
+const struct tpp_layer *tpp_stage_layer(const struct tpp_assembly *assembly, const struct tpp_stage *stage);
 void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                    const struct tpp_assembly *assembly, uint32_t index, uint32_t num_layers, struct tpp_stage *stage);
+                    const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage_layers layers,
+                    struct tpp_stage *stage);
 /* Adds what `seconds` of the stage consist of, `micro_batches` times, to the leaves of the time tree. */
 void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage *stage, double micro_batches,
                      double terms[TPP_TIME_TERM_COUNT]);

@@ -15,6 +15,9 @@ static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, cons
     key.axes.context_kind = strategy->context_parallel > 1 ? strategy->context_kind : TPP_CONTEXT_RING;
     key.axes.ulysses_parallel = key.axes.context_kind == TPP_CONTEXT_HYBRID ? strategy->ulysses_parallel : 0;
     key.axes.micro_batch_size = strategy->micro_batch_size;
+    const bool is_moe = kind == TPP_LAYER_MOE;
+    key.axes.expert_parallel = is_moe ? strategy->expert_parallel : 1;
+    key.axes.expert_tensor_parallel = is_moe ? strategy->expert_tensor_parallel : 1;
     key.axes.sequence_parallel = strategy->sequence_parallel && strategy->tensor_parallel > 1;
     /* With tied embeddings the last of several stages holds its own copy (2.1). */
     key.axes.untied_copy =
@@ -32,6 +35,7 @@ static uint64_t hash_key(const struct tpp_layer_key *key)
                               key->axes.context_parallel,
                               key->axes.ulysses_parallel,
                               key->axes.micro_batch_size,
+                              (uint64_t)key->axes.expert_parallel << 32 | key->axes.expert_tensor_parallel,
                               (uint64_t)key->axes.context_kind << 3 | (uint64_t)key->axes.sequence_parallel << 2 |
                                   (uint64_t)key->axes.untied_copy << 1 | (uint64_t)key->tensor_comm_overlap,
                               key->placed_tensor_ranks,
@@ -49,6 +53,8 @@ static bool same_key(const struct tpp_layer_key *a, const struct tpp_layer_key *
     return a->axes.kind == b->axes.kind && a->axes.tensor_parallel == b->axes.tensor_parallel &&
            a->axes.context_parallel == b->axes.context_parallel &&
            a->axes.ulysses_parallel == b->axes.ulysses_parallel &&
+           a->axes.expert_parallel == b->axes.expert_parallel &&
+           a->axes.expert_tensor_parallel == b->axes.expert_tensor_parallel &&
            a->axes.micro_batch_size == b->axes.micro_batch_size && a->axes.context_kind == b->axes.context_kind &&
            a->axes.sequence_parallel == b->axes.sequence_parallel && a->axes.untied_copy == b->axes.untied_copy &&
            a->tensor_comm_overlap == b->tensor_comm_overlap && a->placed_tensor_ranks == b->placed_tensor_ranks &&
@@ -106,6 +112,9 @@ static struct tpp_timing make_timing(const struct tpp_evaluator *evaluator, cons
         .ulysses_group = context_group(evaluator, key, u, t),
         .context_group = context_group(evaluator, key, axes->context_kind == TPP_CONTEXT_HYBRID ? c / u : c,
                                        axes->context_kind == TPP_CONTEXT_HYBRID ? t * u : t),
+        .expert_group = tpp_group_place(axes->expert_parallel, axes->expert_tensor_parallel,
+                                        evaluator->hardware->node.num_gpus),
+        .expert_tensor_group = tpp_group_place(axes->expert_tensor_parallel, 1, evaluator->hardware->node.num_gpus),
         .tensor_comm_overlap = key->tensor_comm_overlap,
         .launch_blocking = evaluator->stack->launch_blocking,
         .cuda_graphs = evaluator->stack->cuda_graphs,

@@ -31,7 +31,7 @@ static void assemble_sharded(const struct tpp_evaluator *evaluator, const struct
                              struct tpp_assembly *assembly)
 {
     const struct tpp_stack *stack = evaluator->stack;
-    const struct tpp_layer *layer = assembly->decoder;
+    const struct tpp_layer *layer = assembly->moe ? assembly->moe : assembly->decoder;
     const double w = stack->weight_bytes, ends = assembly->embedding->parameters + assembly->head->parameters;
     double bytes = w * layer->parameters;
     if (evaluator->job->task == TPP_TASK_QLORA)
@@ -51,15 +51,19 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
                            struct tpp_assembly *assembly, struct tpp_error *err)
 {
     memset(assembly, 0, sizeof(*assembly));
-    if (strategy->schedule == TPP_SCHEDULE_DUALPIPE)
-        return tpp_fail(err, TPP_E_UNSUPPORTED, "strategy.schedule", "use dualpipev, which needs no second copy",
-                        "the two copies of the model that dualpipe keeps are not modelled yet");
     assembly->decoder = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_DECODER);
     assembly->embedding = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_EMBEDDING);
     assembly->head = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_HEAD);
-    if (!assembly->decoder || !assembly->embedding || !assembly->head)
+    if (evaluator->model->num_experts > 0)
+        assembly->moe = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_MOE);
+    if (!assembly->decoder || !assembly->embedding || !assembly->head ||
+        (evaluator->model->num_experts > 0 && !assembly->moe))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the layer memo");
     assembly->replicas = tpp_replicas_make(strategy, evaluator->stack, evaluator->hardware->node.num_gpus);
+    assembly->expert_replicas = assembly->replicas;
+    if (evaluator->model->num_experts > 0)
+        assembly->expert_replicas =
+            tpp_expert_replicas_make(strategy, evaluator->stack, evaluator->hardware->node.num_gpus);
     assembly->is_sharded = strategy->zero_stage >= 3 && assembly->replicas.shard.size > 1;
     if (assembly->is_sharded)
         assemble_sharded(evaluator, strategy, assembly);
@@ -78,36 +82,75 @@ static double section_sum(const struct tpp_layer *layer, bool forward)
                    : layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT];
 }
 
-uint32_t tpp_stage_layers(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t index)
+static bool is_plain_split(const struct tpp_strategy *strategy)
 {
-    const uint32_t p = strategy->pipeline_parallel, chunks = p * strategy->virtual_pipeline_stages;
-    const bool is_plain = strategy->first_stage_layers == 0 && strategy->last_stage_layers == 0 &&
-                          !strategy->account_for_embedding && !strategy->account_for_loss;
-    if (is_plain && num_layers % chunks == 0)
-        return num_layers / p;
-    uint32_t layers = 0;
-    for (uint32_t chunk = 0; chunk < strategy->virtual_pipeline_stages; chunk++)
-        layers += tpp_strategy_chunk_layers(strategy, num_layers, index, chunk);
+    return strategy->first_stage_layers == 0 && strategy->last_stage_layers == 0 && !strategy->account_for_embedding &&
+           !strategy->account_for_loss;
+}
+
+/* MoE layers among the `count` layers from `first` on. */
+static uint32_t count_moe(const struct tpp_model *model, uint32_t first, uint32_t count)
+{
+    uint32_t moe = 0;
+    for (uint32_t i = first; i < first + count; i++)
+        moe += tpp_model_layer_is_moe(model, i);
+    return moe;
+}
+
+/* Layers lie on chunks in the order chunk 0 of every stage, then chunk 1 of every stage (launch-formats 1.4). */
+static struct tpp_stage_layers walk_chunks(const struct tpp_strategy *strategy, const struct tpp_model *model,
+                                           uint32_t index)
+{
+    struct tpp_stage_layers layers = {0, 0};
+    uint32_t first = 0;
+    for (uint32_t chunk = 0; chunk < strategy->virtual_pipeline_stages; chunk++) {
+        for (uint32_t stage = 0; stage < strategy->pipeline_parallel; stage++) {
+            const uint32_t count = tpp_strategy_chunk_layers(strategy, model->num_layers, stage, chunk);
+            if (stage == index) {
+                layers.total += count;
+                layers.moe += model->num_experts > 0 ? count_moe(model, first, count) : 0;
+            }
+            first += count;
+        }
+    }
     return layers;
 }
 
-void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                    const struct tpp_assembly *assembly, uint32_t index, uint32_t num_layers, struct tpp_stage *stage)
+struct tpp_stage_layers tpp_stage_layers(const struct tpp_strategy *strategy, const struct tpp_model *model,
+                                         uint32_t index)
 {
-    const struct tpp_layer *layer = assembly->decoder;
-    *stage = (struct tpp_stage){
-        .num_layers = num_layers,
-        .is_first = index == 0,
-        .is_last = index + 1 == (tpp_schedule_is_v_shaped(strategy->schedule) ? 1 : strategy->pipeline_parallel),
-    };
+    const uint32_t p = strategy->pipeline_parallel, chunks = p * strategy->virtual_pipeline_stages;
+    if (model->num_experts == 0 && is_plain_split(strategy) && model->num_layers % chunks == 0)
+        return (struct tpp_stage_layers){model->num_layers / p, 0};
+    return walk_chunks(strategy, model, index);
+}
+
+const struct tpp_layer *tpp_stage_layer(const struct tpp_assembly *assembly, const struct tpp_stage *stage)
+{
+    if (stage->moe_layers == 0)
+        return assembly->decoder;
+    return stage->moe_layers < stage->num_layers ? &stage->blend : assembly->moe;
+}
+
+void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                    const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage_layers layers,
+                    struct tpp_stage *stage)
+{
+    stage->num_layers = layers.total;
+    stage->is_first = index == 0;
+    stage->is_last = index + 1 == strategy->pipeline_parallel;
+    stage->moe_layers = layers.moe;
+    if (layers.moe > 0 && layers.moe < layers.total)
+        stage->blend = tpp_layer_blend(assembly->decoder, layers.total - layers.moe, assembly->moe, layers.moe);
+    const struct tpp_layer *layer = tpp_stage_layer(assembly, stage);
     const double L = stage->num_layers;
     stage->recomputed_layers = tpp_recomputed_layers(strategy, L);
     stage->forward_seconds = L * (section_sum(layer, true) + assembly->sharded.forward_extra_seconds);
     stage->backward_seconds = L * (section_sum(layer, false) + assembly->sharded.backward_extra_seconds);
-    stage->weight_seconds = L * layer->section_seconds[TPP_SECTION_WEIGHT];
     stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * assembly->core_seconds;
     stage->parameters = L * layer->parameters;
     stage->trainable_parameters = L * layer->trainable_parameters;
+    stage->expert_parameters = tpp_job_is_adapter(evaluator->job) ? 0 : L * layer->expert_parameters;
     stage->num_parameter_tensors = L * layer->num_parameter_tensors;
     const struct tpp_layer *ends[2] = {stage->is_first ? assembly->embedding : NULL,
                                        stage->is_last ? assembly->head : NULL};
@@ -116,7 +159,6 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
             continue;
         stage->forward_seconds += section_sum(ends[i], true);
         stage->backward_seconds += section_sum(ends[i], false);
-        stage->weight_seconds += ends[i]->section_seconds[TPP_SECTION_WEIGHT];
         stage->parameters += ends[i]->parameters;
         stage->trainable_parameters += ends[i]->trainable_parameters;
         stage->num_parameter_tensors += ends[i]->num_parameter_tensors;
@@ -128,9 +170,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->backward_seconds += stage->accumulate_seconds;
     /* A stage receives in forward unless first, in backward unless last; once a chunk. Inner chunks wrap around. */
     const double v = strategy->virtual_pipeline_stages;
-    const bool is_turn = tpp_schedule_is_v_shaped(strategy->schedule) && index + 1 == strategy->pipeline_parallel;
-    const double local = stage->is_first + stage->is_last + 2 * is_turn;
-    const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - local : 0;
+    const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - stage->is_first - stage->is_last : 0;
     stage->send_seconds = transfers * assembly->send_device_fraction * assembly->send_seconds;
     stage->seconds =
         stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds + stage->send_seconds;
@@ -141,7 +181,8 @@ static void layer_terms(const struct tpp_layer *layer, double times, bool is_end
     static const enum tpp_time_term leaf[TPP_PART_COUNT] = {
         [TPP_PART_LINEAR] = TPP_TIME_GEMM,         [TPP_PART_ATTENTION] = TPP_TIME_ATTENTION,
         [TPP_PART_POINTWISE] = TPP_TIME_MEMORY_BOUND, [TPP_PART_HEAD] = TPP_TIME_EMBEDDING_HEAD,
-        [TPP_PART_TENSOR] = TPP_TIME_TENSOR_COMM,  [TPP_PART_CONTEXT] = TPP_TIME_CONTEXT_COMM};
+        [TPP_PART_TENSOR] = TPP_TIME_TENSOR_COMM,  [TPP_PART_CONTEXT] = TPP_TIME_CONTEXT_COMM,
+        [TPP_PART_EXPERT] = TPP_TIME_EXPERT_COMM};
     for (int section = 0; section < TPP_SECTION_COUNT; section++) {
         for (int part = 0; part < TPP_PART_COUNT; part++) {
             const bool end_compute = is_end && part != TPP_PART_TENSOR;
@@ -155,7 +196,7 @@ void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage
                      double terms[TPP_TIME_TERM_COUNT])
 {
     const double times = micro_batches * stage->num_layers;
-    layer_terms(assembly->decoder, times, false, terms);
+    layer_terms(tpp_stage_layer(assembly, stage), times, false, terms);
     if (stage->is_first)
         layer_terms(assembly->embedding, micro_batches, true, terms);
     if (stage->is_last)
@@ -178,11 +219,12 @@ void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_st
     const struct tpp_walk walk = {
         .job = evaluator->job, .stack = evaluator->stack, .strategy = strategy, .hardware = evaluator->hardware,
         .shard_ranks = assembly->replicas.shard_ranks,
+        .expert_shard_ranks = assembly->expert_replicas.shard_ranks,
         .communicator_bytes = tpp_walk_communicator_bytes(evaluator->hardware, strategy) +
                               (sums_tied ? evaluator->hardware->network.nccl_communicator_bytes : 0),
     };
     const struct tpp_walk_stage view = {
-        .decoder = assembly->decoder,
+        .decoder = tpp_stage_layer(assembly, stage),
         .embedding = stage->is_first ? assembly->embedding : NULL,
         .head = stage->is_last ? assembly->head : NULL,
         .num_layers = stage->num_layers,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MAX_LORA_RANK 4096
+#define MAX_EXPERT_IMBALANCE 100
 
 static const char *const precision_names[] = {"bf16", "fp16", "fp32", "fp8"};
 static const char *const task_names[] = {"pretrain", "sft", "lora", "qlora"};
@@ -18,6 +19,7 @@ struct tpp_job tpp_job_defaults(void)
         .task = TPP_TASK_PRETRAIN,
         .lora_rank = 16,
         .lora_targets = TPP_LORA_ALL_LINEAR,
+        .expert_imbalance = 1,
     };
 }
 
@@ -106,6 +108,10 @@ enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *m
     }
     if (code == TPP_OK) {
         code = check_dropout("job.attention_dropout", job->attention_dropout, err);
+    }
+    if (code == TPP_OK && !(job->expert_imbalance >= 1 && job->expert_imbalance <= MAX_EXPERT_IMBALANCE)) {
+        code = tpp_fail(err, TPP_E_RANGE, "job.expert_imbalance", "give the fullest rank's tokens over the average",
+                        "an imbalance of %g is not between 1 and %d", job->expert_imbalance, MAX_EXPERT_IMBALANCE);
     }
     return code;
 }

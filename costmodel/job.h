@@ -28,6 +28,7 @@ struct tpp_job {
     enum tpp_lora_targets lora_targets;
     double hidden_dropout;         /* 0 .. 1; only whether it is on matters */
     double attention_dropout;
+    double expert_imbalance;       /* rows of the fullest expert rank over the average: 1 (balanced) .. 100 */
     uint64_t attention_block_length; /* packed documents with a block-diagonal mask: tokens a document; 0 = whole sequence */
 };
 

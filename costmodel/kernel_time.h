@@ -25,6 +25,10 @@ struct tpp_gemm {
 /* Cost-model 5.1 [fit]; checked by E10 in tests/unit/test_kernel_time.c. */
 double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm);
 
+/* Products of all local experts in one launch, cost-model 5.1 "Grouped GEMM" [measured]: `gemm` is one expert's, `batch` of
+ * them. A group of few rows wastes most of its tiles. */
+double tpp_grouped_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm);
+
 struct tpp_attention {
     double batch, heads;       /* sequences and local query heads */
     double query_length, key_length;

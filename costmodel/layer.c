@@ -17,6 +17,10 @@ static const struct tpp_group *group_of(const struct tpp_op *op, const struct tp
         return &timing->tensor_group;
     case TPP_GROUP_ULYSSES:
         return &timing->ulysses_group;
+    case TPP_GROUP_EXPERT:
+        return &timing->expert_group;
+    case TPP_GROUP_EXPERT_TENSOR:
+        return &timing->expert_tensor_group;
     default:
         return &timing->context_group;
     }
@@ -28,6 +32,8 @@ double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing)
     switch (op->kind) {
     case TPP_OP_GEMM:
         return tpp_gemm_seconds(timing->gpu, &op->gemm);
+    case TPP_OP_GROUPED_GEMM:
+        return tpp_grouped_gemm_seconds(timing->gpu, &op->gemm);
     case TPP_OP_FLASH_FORWARD:
         return tpp_flash_forward_seconds(timing->gpu, &op->attention);
     case TPP_OP_FLASH_BACKWARD:
@@ -103,7 +109,25 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
         layer->bytes[program->tensors[i].life] += program->tensors[i].bytes;
     layer->parameters = program->parameters;
     layer->linear_parameters = program->linear_parameters;
+    layer->expert_parameters = program->expert_parameters;
     layer->trainable_parameters = program->trainable_parameters;
     layer->num_parameter_tensors = program->num_tensors_of_parameters;
     layer->tokens = program->tokens;
+}
+
+/* A tpp_layer is made of doubles only: averages are taken field by field. */
+struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense, const struct tpp_layer *moe,
+                                 double num_moe)
+{
+    struct tpp_layer blend;
+    const double total = num_dense + num_moe;
+    const double *a = (const double *)dense, *b = (const double *)moe;
+    double *out = (double *)&blend;
+    for (size_t i = 0; i < sizeof(blend) / sizeof(double); i++)
+        out[i] = (num_dense * a[i] + num_moe * b[i]) / total;
+    static const enum tpp_tensor_life largest[] = {TPP_TENSOR_BACKWARD_MLP, TPP_TENSOR_BACKWARD_ATTENTION,
+                                                   TPP_TENSOR_BACKWARD_EAGER, TPP_TENSOR_DUMMY};
+    for (size_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++)
+        blend.bytes[largest[i]] = fmax(dense->bytes[largest[i]], moe->bytes[largest[i]]);
+    return blend;
 }

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#define TPP_PART_COUNT (TPP_PART_CONTEXT + 1)
+#define TPP_PART_COUNT (TPP_PART_EXPERT + 1)
 
 /* What the timer needs to know beside the program. */
 struct tpp_timing {
@@ -17,7 +17,7 @@ struct tpp_timing {
     const struct tpp_links *links;         /* of the tensor-parallel group's stack (15.4) */
     double overlap_slowdown_fraction;      /* sigma */
     double memory_bound_factor;            /* U */
-    struct tpp_group tensor_group, context_group, ulysses_group;
+    struct tpp_group tensor_group, context_group, ulysses_group, expert_group, expert_tensor_group;
     const struct tpp_links *context_links; /* of every other group */
     bool tensor_comm_overlap;              /* rho of section 7 */
     bool launch_blocking;
@@ -31,12 +31,17 @@ struct tpp_layer {
     double host_seconds[TPP_SECTION_COUNT];    /* launch-bound excess (5.5) or blocking launches (15.5) */
     double host_bound_fraction;            /* host launch time over GPU time, forward and backward */
     double bytes[TPP_TENSOR_LIFE_COUNT];   /* one micro-batch, summed by lifetime */
-    double parameters, linear_parameters, trainable_parameters, num_parameter_tensors;
+    double parameters, linear_parameters, expert_parameters, trainable_parameters, num_parameter_tensors;
     double tokens;
 };
 
 /* Cost-model 5.5, 7, 9.3; pure. */
 void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timing *timing, struct tpp_layer *layer);
+/* What `dense` and `moe` layers of one stage cost on average: sums over the stage come out exactly; transients of backward
+ * are those of the larger kind. */
+struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense, const struct tpp_layer *moe,
+                                 double num_moe);
+
 /* Seconds of one run of an operation, exposed or not. */
 double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing);
 

@@ -27,16 +27,6 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
     }
 }
 
-/* What a micro-batch keeps between B and W, over what it keeps before: 32 s b h of 34 s b h a layer (4.3). */
-static const double weight_share = 32.0 / 34;
-
-/* `before`: micro-batches whose B is yet to come, `between`: those whose W is, when there are that many. */
-static double split_in_flight(double m, double before, double between)
-{
-    const double held = fmin(m, before);
-    return held + weight_share * fmin(m - held, between);
-}
-
 double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage)
 {
     const double p = strategy->pipeline_parallel, v = strategy->virtual_pipeline_stages, r = stage;
@@ -46,19 +36,6 @@ double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t
         return m;
     case TPP_SCHEDULE_INTERLEAVED:
         return fmin(2 * (p - r - 1) + (v - 1) * p + 1, m * v) / v;
-    case TPP_SCHEDULE_ZB_H1:
-    case TPP_SCHEDULE_ZB_1P:
-        return split_in_flight(m, p - r, r);
-    case TPP_SCHEDULE_ZB_H2:
-        return split_in_flight(m, 2 * (p - r) - 1, 2 * r);
-    case TPP_SCHEDULE_ZB_2P:
-        return fmin(m, 2 * p);
-    case TPP_SCHEDULE_ZB_V:
-        return fmin(m, p);
-    case TPP_SCHEDULE_DUALPIPE:
-        return fmin(m, p + 1);
-    case TPP_SCHEDULE_DUALPIPEV:
-        return fmin(m, p + 0.5); /* 2p + 1 of the 2p chunks' worth */
     default:
         return fmin(m, p - r);
     }
@@ -82,18 +59,25 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
 {
     const double parameters = all_parameters(stage), trainable = trainable_parameters(walk, stage);
     const double linear = stage->num_layers * stage->decoder->linear_parameters;
+    const bool adapter = tpp_job_is_adapter(walk->job);
+    const double experts = stage->num_layers * stage->decoder->expert_parameters;
     const struct tpp_static_bytes per =
         tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks);
-    const bool adapter = tpp_job_is_adapter(walk->job);
-    memory->terms[TPP_MEMORY_WEIGHTS] = parameters * per.weights + (adapter ? trainable * per.weights : 0);
+    const struct tpp_static_bytes expert =
+        tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->expert_shard_ranks);
+    const double optimizer =
+        trainable * per.optimizer + (adapter ? 0 : experts * (expert.optimizer - per.optimizer));
+    memory->terms[TPP_MEMORY_WEIGHTS] = parameters * per.weights + experts * (expert.weights - per.weights) +
+                                        (adapter ? trainable * per.weights : 0);
     if (walk->job->task == TPP_TASK_QLORA)
         memory->terms[TPP_MEMORY_WEIGHTS] +=
             linear * (TPP_NF4_BYTES / walk->stack->weight_bytes - 1) * per.weights;
-    memory->terms[TPP_MEMORY_GRADIENTS] = trainable * per.gradients;
+    memory->terms[TPP_MEMORY_GRADIENTS] =
+        trainable * per.gradients + (adapter ? 0 : experts * (expert.gradients - per.gradients));
     memory->terms[TPP_MEMORY_OPTIMIZER] =
-        walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER ? 0 : trainable * per.optimizer;
+        walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER ? 0 : optimizer;
     if (walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER)
-        memory->host_bytes = trainable * per.optimizer * walk->hardware->node.num_gpus;
+        memory->host_bytes = optimizer * walk->hardware->node.num_gpus;
 }
 
 /* Full list of one layer, and what selective recomputation keeps of it (4.2 A, B, E). */
@@ -201,11 +185,13 @@ double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const st
 {
     const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
     const bool is_alone = strategy->tensor_parallel * replicas * strategy->pipeline_parallel <= 1;
-    /* Tensor, context, data, pipeline, and the world's own for barriers and metrics. */
+    const bool has_experts = strategy->expert_parallel > 1;
+    /* Tensor, context, data, pipeline, expert and expert-data, and the world's own for barriers and metrics. */
     const double groups = (strategy->tensor_parallel > 1) + (strategy->context_parallel > 1) + (replicas > 1) +
-                          (strategy->pipeline_parallel > 1) + !is_alone;
-    const bool all_to_all = strategy->context_parallel > 1 && (strategy->context_kind == TPP_CONTEXT_ULYSSES ||
-                                                               strategy->context_kind == TPP_CONTEXT_HYBRID);
+                          (strategy->pipeline_parallel > 1) + 2 * has_experts + !is_alone;
+    const bool swaps_heads = strategy->context_parallel > 1 && (strategy->context_kind == TPP_CONTEXT_ULYSSES ||
+                                                                strategy->context_kind == TPP_CONTEXT_HYBRID);
+    const bool all_to_all = has_experts || swaps_heads;
     return groups * hardware->network.nccl_communicator_bytes +
            (all_to_all ? hardware->network.nccl_all_to_all_bytes : 0);
 }

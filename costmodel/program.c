@@ -47,11 +47,17 @@ int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_sec
 void tpp_builder_collective(struct tpp_builder *builder, const char *name, enum tpp_section section,
                             enum tpp_group_kind group, enum tpp_collective collective, double bytes, int hidden_behind)
 {
-    const uint32_t size = group == TPP_GROUP_TENSOR ? builder->tensor_parallel : builder->program->axes.context_parallel;
+    const struct tpp_layer_axes *axes = &builder->program->axes;
+    const uint32_t size = group == TPP_GROUP_TENSOR          ? builder->tensor_parallel
+                          : group == TPP_GROUP_EXPERT        ? axes->expert_parallel
+                          : group == TPP_GROUP_EXPERT_TENSOR ? axes->expert_tensor_parallel
+                                                             : axes->context_parallel;
     if (size <= 1 || bytes <= 0)
         return;
     struct tpp_op *op = tpp_builder_op(builder, name, TPP_OP_COMMUNICATION, section,
-                                       group == TPP_GROUP_TENSOR ? TPP_PART_TENSOR : TPP_PART_CONTEXT);
+                                       group == TPP_GROUP_TENSOR   ? TPP_PART_TENSOR
+                                       : group >= TPP_GROUP_EXPERT ? TPP_PART_EXPERT
+                                                                   : TPP_PART_CONTEXT);
     op->group = group;
     op->collective = collective;
     op->bytes = bytes;
@@ -86,6 +92,15 @@ static struct tpp_builder builder_start(const struct tpp_model *model, const str
     builder.local_heads = model->num_attention_heads / t;
     builder.local_groups = model->num_query_groups < t ? 1 : model->num_query_groups / t;
     builder.local_ffn = model->ffn_hidden_size / t;
+    builder.qk_head_dim = builder.v_head_dim = model->head_dim;
+    builder.key_width = builder.value_width = builder.local_groups * model->head_dim;
+    if (tpp_builder_is_latent(&builder)) { /* keys and values are expanded for every head */
+        builder.qk_head_dim = (double)model->qk_nope_head_dim + model->qk_rope_head_dim;
+        builder.v_head_dim = model->v_head_dim;
+        builder.local_groups = builder.local_heads;
+        builder.key_width = builder.local_heads * builder.qk_head_dim;
+        builder.value_width = builder.local_heads * builder.v_head_dim;
+    }
     return builder;
 }
 
@@ -94,7 +109,7 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
 {
     program->axes = *axes;
     program->num_ops = program->num_tensors = 0;
-    program->parameters = program->linear_parameters = program->trainable_parameters = 0;
+    program->parameters = program->linear_parameters = program->trainable_parameters = program->expert_parameters = 0;
     program->num_tensors_of_parameters = program->forward_launches = program->backward_launches = 0;
     struct tpp_builder builder = builder_start(model, job, stack, program);
     program->tokens = builder.tokens;
@@ -104,6 +119,14 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
         break;
     case TPP_LAYER_HEAD:
         tpp_build_head(&builder);
+        break;
+    case TPP_LAYER_MOE:
+        tpp_build_attention_tensors(&builder);
+        tpp_build_moe_tensors(&builder);
+        tpp_build_attention_forward(&builder);
+        tpp_build_moe_forward(&builder);
+        tpp_build_moe_backward(&builder);
+        tpp_build_attention_backward(&builder);
         break;
     default:
         tpp_build_attention_tensors(&builder);

@@ -17,11 +17,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum tpp_layer_kind { TPP_LAYER_DECODER, TPP_LAYER_EMBEDDING, TPP_LAYER_HEAD, TPP_LAYER_KIND_COUNT };
+enum tpp_layer_kind {
+    TPP_LAYER_DECODER, /* with the dense MLP */
+    TPP_LAYER_MOE,     /* with experts */
+    TPP_LAYER_EMBEDDING,
+    TPP_LAYER_HEAD,
+    TPP_LAYER_KIND_COUNT,
+};
 
 struct tpp_layer_axes {
     enum tpp_layer_kind kind;
     uint32_t tensor_parallel, context_parallel, ulysses_parallel, micro_batch_size;
+    uint32_t expert_parallel, expert_tensor_parallel; /* MOE; 1 elsewhere */
     enum tpp_context_kind context_kind;
     bool sequence_parallel;
     bool untied_copy; /* HEAD: holds its own output matrix (untied, or tied with p > 1) */
@@ -36,6 +43,7 @@ enum tpp_section {
 
 enum tpp_op_kind {
     TPP_OP_GEMM,
+    TPP_OP_GROUPED_GEMM,   /* one product for each expert of the rank */
     TPP_OP_FLASH_FORWARD,
     TPP_OP_FLASH_BACKWARD,
     TPP_OP_ATTENTION_GEMM, /* batched products of unfused attention */
@@ -43,10 +51,24 @@ enum tpp_op_kind {
     TPP_OP_COMMUNICATION,
 };
 
-enum tpp_op_part { TPP_PART_LINEAR, TPP_PART_ATTENTION, TPP_PART_POINTWISE, TPP_PART_HEAD, TPP_PART_TENSOR, TPP_PART_CONTEXT };
+enum tpp_op_part {
+    TPP_PART_LINEAR,
+    TPP_PART_ATTENTION,
+    TPP_PART_POINTWISE,
+    TPP_PART_HEAD,
+    TPP_PART_TENSOR,
+    TPP_PART_CONTEXT,
+    TPP_PART_EXPERT, /* dispatch and combine */
+};
 
 /* Groups a collective of a layer can run over. */
-enum tpp_group_kind { TPP_GROUP_TENSOR, TPP_GROUP_CONTEXT, TPP_GROUP_ULYSSES };
+enum tpp_group_kind {
+    TPP_GROUP_TENSOR,
+    TPP_GROUP_CONTEXT,
+    TPP_GROUP_ULYSSES,
+    TPP_GROUP_EXPERT,
+    TPP_GROUP_EXPERT_TENSOR,
+};
 
 #define TPP_NO_OP (-1)
 
@@ -56,7 +78,7 @@ struct tpp_op {
     enum tpp_section section;
     enum tpp_op_part part;
     double count;             /* how many times it runs; ring steps are one op with count c-1 */
-    struct tpp_gemm gemm;           /* GEMM */
+    struct tpp_gemm gemm;           /* GEMM; GROUPED_GEMM: of one expert, `batch` of them */
     struct tpp_attention attention; /* FLASH_*; ATTENTION_GEMM: shape of the scores */
     double bytes;             /* MEMORY: traffic; COMMUNICATION: full tensor (collective_time.h) */
     double kernels;           /* MEMORY: launches */
@@ -100,13 +122,14 @@ struct tpp_program {
     /* Parameters of one rank, elements. */
     double parameters;         /* weights held: sharded ones divided by t, replicated ones whole */
     double linear_parameters;  /* of them in linear layers (quantised by QLoRA) */
+    double expert_parameters;  /* of them in routed experts: their states are sharded over other ranks (2.5) */
     double trainable_parameters; /* == parameters, or the adapters' (LoRA) */
     double num_tensors_of_parameters; /* separate weight tensors, for launch-bound optimizers */
     double forward_launches, backward_launches; /* ops launched by the host, eager */
 };
 
-/* Fills *program. Inputs were checked (tpp_model_check, tpp_strategy_check); MoE and MLA models are refused by the
- * evaluator before. Sources: cost-model 2.1 (parameters), 4.2 (tensors), 5.1-5.3 and 15.2-15.3 (ops), 7 (collectives). */
+/* Fills *program. Inputs were checked (tpp_model_check, tpp_strategy_check). Sources: cost-model 2.1-2.3
+ * (parameters), 4.2 (tensors), 5.1-5.3 and 15.2-15.3 (ops), 7 (collectives). */
 void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job, const struct tpp_stack *stack,
                        const struct tpp_layer_axes *axes, struct tpp_program *program);
 

@@ -7,7 +7,7 @@
 /* Width of q, k and v together on one rank. */
 static double qkv_width(const struct tpp_builder *builder)
 {
-    return (builder->local_heads + 2 * builder->local_groups) * builder->model->head_dim;
+    return builder->local_heads * builder->qk_head_dim + builder->key_width + builder->value_width;
 }
 
 static struct tpp_linear qkv_linear(const struct tpp_builder *builder)
@@ -32,7 +32,7 @@ static struct tpp_linear output_linear(const struct tpp_builder *builder)
     struct tpp_linear linear = {
         .name = "attention output",
         .columns = builder->hidden,
-        .depth = builder->local_heads * builder->model->head_dim,
+        .depth = builder->local_heads * builder->v_head_dim,
         .is_row_parallel = true,
         .bias_elements = builder->model->output_bias ? builder->hidden : 0, /* replicated */
     };
@@ -75,11 +75,14 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
 {
     const struct tpp_stack *stack = builder->stack;
     const double n = builder->tokens, q = builder->norm_share, h = builder->hidden, w = stack->weight_bytes;
-    const double context = builder->local_heads * builder->model->head_dim;
+    const double context = builder->local_heads * builder->v_head_dim;
     const enum tpp_context_kind kind = builder->program->axes.context_kind;
     const bool swaps_heads = kind == TPP_CONTEXT_ULYSSES || kind == TPP_CONTEXT_HYBRID;
     const struct tpp_linear first = qkv_linear(builder), second = output_linear(builder);
-    tpp_build_linear_parameters(builder, &first);
+    if (tpp_builder_is_latent(builder))
+        tpp_build_latent_tensors(builder);
+    else
+        tpp_build_linear_parameters(builder, &first);
     tpp_build_linear_parameters(builder, &second);
     build_norm_parameters(builder);
     tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, w * h * q * n);
@@ -97,7 +100,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     if (builder->job->hidden_dropout > 0)
         tpp_builder_tensor(builder, "attention dropout mask", TPP_TENSOR_SAVED, h * q * n);
     tpp_builder_tensor(builder, "attention kept by policy", TPP_TENSOR_SELECTED,
-                       w * (2 * context + builder->local_groups * builder->model->head_dim) * n);
+                       w * (2 * context + builder->key_width) * n);
     /* Backward: dO, dQ, dK, dV, the fp32 dQ accumulator of flash attention, the gathered norm output (4.4). */
     const bool flash = stack->attention < TPP_FLASH_KERNEL_COUNT;
     tpp_builder_tensor(builder, "q, k, v gradients", TPP_TENSOR_BACKWARD_ATTENTION,
@@ -105,11 +108,20 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_ATTENTION, 2 * w * h * n);
 }
 
+/* Elements of q and k that the rotary embedding turns; of latent attention a part of q, and one shared key. */
+static double rotated_width(const struct tpp_builder *builder)
+{
+    const struct tpp_model *model = builder->model;
+    if (tpp_builder_is_latent(builder))
+        return (builder->local_heads + 1) * model->qk_rope_head_dim;
+    return (builder->local_heads + builder->local_groups) * model->head_dim;
+}
+
 /* Rotary embedding of q and k, the q/k norms, and the copies into the kernel's layout. */
 static void build_qkv_pointwise(struct tpp_builder *builder, enum tpp_section section)
 {
     const struct tpp_model *model = builder->model;
-    const double n = builder->tokens, rotated = (builder->local_heads + builder->local_groups) * model->head_dim;
+    const double n = builder->tokens, rotated = rotated_width(builder);
     const bool eager = builder->stack->rope_kernel == TPP_KERNEL_EAGER, forward = section == TPP_SECTION_FORWARD;
     if (model->position == TPP_POSITION_ROPE)
         tpp_builder_memory(builder, "rotary embedding", section, TPP_PART_POINTWISE,
@@ -123,8 +135,12 @@ void tpp_build_attention_forward(struct tpp_builder *builder)
 {
     const struct tpp_linear first = qkv_linear(builder), second = output_linear(builder);
     tpp_build_norm(builder, TPP_SECTION_FORWARD, builder->model->norms_per_layer);
-    tpp_build_tensor_entry_forward(builder, "attention");
-    tpp_build_linear_forward(builder, &first);
+    if (tpp_builder_is_latent(builder)) {
+        tpp_build_latent_forward(builder);
+    } else {
+        tpp_build_tensor_entry_forward(builder, "attention");
+        tpp_build_linear_forward(builder, &first);
+    }
     build_qkv_pointwise(builder, TPP_SECTION_FORWARD);
     tpp_build_core_forward(builder);
     tpp_build_linear_forward(builder, &second);
@@ -145,7 +161,11 @@ void tpp_build_attention_backward(struct tpp_builder *builder)
     tpp_build_linear_backward(builder, &second, NULL, NULL);
     tpp_build_core_backward(builder);
     build_qkv_pointwise(builder, TPP_SECTION_BACKWARD);
-    tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
-    tpp_build_tensor_entry_backward(builder, "attention", dgrad, wgrad);
+    if (tpp_builder_is_latent(builder)) {
+        tpp_build_latent_backward(builder);
+    } else {
+        tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
+        tpp_build_tensor_entry_backward(builder, "attention", dgrad, wgrad);
+    }
     tpp_build_norm(builder, TPP_SECTION_BACKWARD, builder->model->norms_per_layer);
 }

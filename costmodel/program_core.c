@@ -46,11 +46,17 @@ static struct tpp_op *flash_op(struct tpp_builder *builder, const struct core *c
                                        section, TPP_PART_ATTENTION);
     op->attention = (struct tpp_attention){
         .batch = core->rows, .heads = core->heads, .query_length = query_length, .key_length = key_length,
-        .qk_head_dim = builder->model->head_dim, .v_head_dim = builder->model->head_dim, .causal = causal,
+        .qk_head_dim = builder->qk_head_dim, .v_head_dim = builder->v_head_dim, .causal = causal,
         .kernel = builder->stack->attention,
     };
     op->attention_core = true;
     return op;
+}
+
+/* Elements of keys and values of one token on this rank during attention. */
+static double key_value_width(const struct tpp_builder *builder, const struct core *core)
+{
+    return core->groups * (builder->key_width + builder->value_width) / builder->local_groups;
 }
 
 /* Ring: the other c-1 steps are full (s/c x s/2c) rectangles on every rank, thanks to the zig-zag cut; each hides the
@@ -58,18 +64,18 @@ static struct tpp_op *flash_op(struct tpp_builder *builder, const struct core *c
 static void build_ring_steps(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
 {
     const bool forward = section == TPP_SECTION_FORWARD;
-    const double d = builder->model->head_dim, steps = core->ring - 1;
+    const double steps = core->ring - 1;
     flash_op(builder, core, "ring attention", section, core->length, core->length / 2, false)->count = steps;
     const int attention = (int)builder->program->num_ops - 1;
     struct tpp_op *op = tpp_builder_op(builder, "ring keys and values", TPP_OP_COMMUNICATION, section, TPP_PART_CONTEXT);
     op->group = TPP_GROUP_CONTEXT;
     op->collective = TPP_SEND_RECV;
     op->count = steps;
-    op->bytes = (forward ? 4 : 8) * core->rows * core->length * core->groups * d;
+    op->bytes = (forward ? 2 : 4) * core->rows * core->length * key_value_width(builder, core);
     op->hidden_behind = attention;
     op->each_step = true;
     const int correction = tpp_builder_memory(builder, "ring correction", section, TPP_PART_CONTEXT,
-                                              6 * builder->tokens * builder->local_heads * d, 1);
+                                              6 * builder->tokens * builder->local_heads * builder->v_head_dim, 1);
     builder->program->ops[correction].count = steps;
 }
 
@@ -111,7 +117,7 @@ static void build_unfused(struct tpp_builder *builder, const struct core *core, 
         tpp_builder_op(builder, "attention products", TPP_OP_ATTENTION_GEMM, section, TPP_PART_ATTENTION);
     op->attention = (struct tpp_attention){
         .batch = core->rows, .heads = core->heads, .query_length = core->length, .key_length = core->whole_length,
-        .qk_head_dim = builder->model->head_dim, .v_head_dim = builder->model->head_dim,
+        .qk_head_dim = builder->qk_head_dim, .v_head_dim = builder->v_head_dim,
         .kernel = builder->stack->attention,
     };
     op->count = forward ? 2 : 4;
@@ -134,14 +140,16 @@ static void build_context_collective(struct tpp_builder *builder, const char *na
 static void build_head_swap(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
 {
     const struct tpp_layer_axes *axes = &builder->program->axes;
-    const double u = axes->context_parallel / core->ring, d = builder->model->head_dim, n = builder->tokens;
+    const double u = axes->context_parallel / core->ring, n = builder->tokens;
     if (u <= 1)
         return;
-    const double groups = fmax(builder->local_groups, u);
+    const double copies = fmax(builder->local_groups, u) / builder->local_groups;
     build_context_collective(builder, "q, k, v all-to-all", section, TPP_GROUP_ULYSSES, TPP_ALL_TO_ALL,
-                             2 * n * (builder->local_heads + 2 * groups) * d);
+                             2 * n *
+                                 (builder->local_heads * builder->qk_head_dim +
+                                  copies * (builder->key_width + builder->value_width)));
     build_context_collective(builder, "attention output all-to-all", section, TPP_GROUP_ULYSSES, TPP_ALL_TO_ALL,
-                             2 * n * builder->local_heads * d);
+                             2 * n * builder->local_heads * builder->v_head_dim);
 }
 
 static void build_key_value_gather(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
@@ -149,8 +157,8 @@ static void build_key_value_gather(struct tpp_builder *builder, const struct cor
     if (!core->gathered)
         return;
     const double bytes =
-        4 * builder->program->axes.micro_batch_size * (double)builder->job->sequence_length * core->groups *
-        builder->model->head_dim;
+        2 * builder->program->axes.micro_batch_size * (double)builder->job->sequence_length *
+        key_value_width(builder, core);
     build_context_collective(builder, "keys and values", section, TPP_GROUP_CONTEXT, TPP_ALL_GATHER, bytes);
     if (section == TPP_SECTION_BACKWARD)
         build_context_collective(builder, "key and value gradients", section, TPP_GROUP_CONTEXT, TPP_REDUCE_SCATTER,

@@ -30,6 +30,11 @@ void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_l
         tpp_builder_tensor(builder, linear->name, TPP_TENSOR_DUMMY, 2 * weights);
 }
 
+static double linear_tokens(const struct tpp_builder *builder, const struct tpp_linear *linear)
+{
+    return linear->tokens > 0 ? linear->tokens : builder->tokens;
+}
+
 static void build_dequantise(struct tpp_builder *builder, const struct tpp_linear *linear, enum tpp_section section)
 {
     if (builder->job->task == TPP_TASK_QLORA)
@@ -39,7 +44,7 @@ static void build_dequantise(struct tpp_builder *builder, const struct tpp_linea
 
 int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linear *linear)
 {
-    const double n = builder->tokens;
+    const double n = linear_tokens(builder, linear);
     build_dequantise(builder, linear, TPP_SECTION_FORWARD);
     const int gemm = tpp_builder_gemm(builder, linear->name, TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->columns,
                                       linear->depth);
@@ -55,7 +60,7 @@ int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linea
 
 void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad)
 {
-    const double n = builder->tokens;
+    const double n = linear_tokens(builder, linear);
     build_dequantise(builder, linear, TPP_SECTION_BACKWARD);
     const int input = tpp_builder_gemm(builder, linear->name, TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, linear->depth,
                                        linear->columns);

@@ -20,12 +20,15 @@ struct tpp_builder {
     double local_heads;   /* a / t */
     double local_groups;  /* max(1, kv / t) */
     double local_ffn;     /* f / t */
+    double qk_head_dim, v_head_dim; /* of the attention core; differ with latent attention */
+    double key_width, value_width;  /* elements of keys and of values a token on one rank */
 };
 
 struct tpp_linear {
     const char *name;
     double columns;       /* N: local output width */
     double depth;         /* K: local input width */
+    double tokens;        /* M; 0: all tokens of the micro-batch */
     bool is_row_parallel; /* output needs a reduction over the tensor-parallel group */
     double bias_elements; /* on one rank */
     double adapter_inputs, adapter_outputs; /* sums over its adapted matrices of local A columns and B rows; 0: none */
@@ -63,6 +66,16 @@ void tpp_build_attention_backward(struct tpp_builder *builder);
 void tpp_build_attention_tensors(struct tpp_builder *builder);
 void tpp_build_core_forward(struct tpp_builder *builder);
 void tpp_build_core_backward(struct tpp_builder *builder);
+/* Latent attention's projections instead of q, k, v; program_latent.c. */
+bool tpp_builder_is_latent(const struct tpp_builder *builder);
+void tpp_build_latent_tensors(struct tpp_builder *builder);
+void tpp_build_latent_forward(struct tpp_builder *builder);
+void tpp_build_latent_backward(struct tpp_builder *builder);
+
+void tpp_build_moe_tensors(struct tpp_builder *builder);
+void tpp_build_moe_forward(struct tpp_builder *builder);
+void tpp_build_moe_backward(struct tpp_builder *builder);
+
 void tpp_build_mlp_forward(struct tpp_builder *builder);
 void tpp_build_mlp_backward(struct tpp_builder *builder);
 void tpp_build_mlp_tensors(struct tpp_builder *builder);

@@ -130,6 +130,27 @@ static enum tpp_code read_counts(struct tpp_json object, const char *const *name
     return code;
 }
 
+/* Experts, latent attention and multi-token prediction, where the model has them. */
+static enum tpp_code read_parts(struct tpp_json object, struct tpp_run_model_facts *model, struct tpp_error *err)
+{
+    static const char *const expert_names[] = {"experts",    "topk",         "moe_ffn",       "shared",
+                                               "shared_ffn", "dense_layers", "moe_layer_freq"};
+    uint64_t *const expert_outs[] = {&model->experts,        &model->experts_per_token, &model->expert_ffn,
+                                     &model->shared_experts, &model->shared_ffn,        &model->dense_layers,
+                                     &model->expert_period};
+    static const char *const latent_names[] = {"q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim",
+                                               "v_head_dim"};
+    uint64_t *const latent_outs[] = {&model->q_lora_rank, &model->kv_lora_rank, &model->qk_head_dim,
+                                     &model->qk_rope_head_dim, &model->v_head_dim};
+    struct tpp_json part;
+    enum tpp_code code = get_count(object, "mtp_layers", &model->mtp_layers, err);
+    if (code == TPP_OK && tpp_json_member(object, "moe", &part) && tpp_json_is_object(part))
+        code = read_counts(part, expert_names, expert_outs, sizeof expert_outs / sizeof expert_outs[0], err);
+    if (code == TPP_OK && tpp_json_member(object, "mla", &part) && tpp_json_is_object(part))
+        code = read_counts(part, latent_names, latent_outs, sizeof latent_outs / sizeof latent_outs[0], err);
+    return code;
+}
+
 static enum tpp_code read_model(struct tpp_json row, struct tpp_run_model_facts *model, struct tpp_error *err)
 {
     static const char *const names[] = {"layers",     "hidden", "heads",   "kv_heads",      "head_dim",
@@ -164,7 +185,7 @@ static enum tpp_code read_model(struct tpp_json row, struct tpp_run_model_facts 
     if (tpp_json_member(object, "mla", &latent) && tpp_json_as_bool(latent, &is_latent, NULL) != TPP_OK)
         is_latent = true; /* an object with the ranks */
     model->has_latent_attention = is_latent;
-    return TPP_OK;
+    return read_parts(object, model, err);
 }
 
 /* "cpu_offload" is true/false, a number of offloaded layers, or a text; only a plain true is an optimizer on the host.
@@ -191,9 +212,10 @@ static void read_offload(struct tpp_json object, struct tpp_run_parallel_facts *
 
 static enum tpp_code read_parallel(struct tpp_json row, struct tpp_run_parallel_facts *parallel, struct tpp_error *err)
 {
-    static const char *const names[] = {"tp", "pp", "vp", "dp", "cp", "ulysses", "zero_stage"};
+    static const char *const names[] = {"tp", "pp", "vp", "dp", "cp", "ulysses", "zero_stage", "ep", "etp"};
     uint64_t *const outs[] = {&parallel->tensor,  &parallel->pipeline, &parallel->chunks,    &parallel->data,
-                              &parallel->context, &parallel->ulysses,  &parallel->zero_stage};
+                              &parallel->context, &parallel->ulysses,  &parallel->zero_stage,
+                              &parallel->expert,  &parallel->expert_tensor};
     struct tpp_json object;
     enum tpp_code code = tpp_json_need_object(row, "par", &object, err);
     if (code == TPP_OK)

@@ -17,12 +17,15 @@ struct tpp_run_model_facts {
     uint64_t layers, hidden, heads, kv_heads, head_dim, ffn_hidden, vocab, sequence, sliding_window;
     enum tpp_run_answer gated, tied, bias, qk_norm;
     bool has_experts, has_latent_attention;
+    uint64_t experts, experts_per_token, expert_ffn, shared_experts, shared_ffn, dense_layers, expert_period; /* moe */
+    uint64_t q_lora_rank, kv_lora_rank, qk_head_dim, qk_rope_head_dim, v_head_dim;                            /* mla */
+    uint64_t mtp_layers;
     bool has_dropout;
     double dropout;
 };
 
 struct tpp_run_parallel_facts {
-    uint64_t tensor, pipeline, chunks, data, context, ulysses;
+    uint64_t tensor, pipeline, chunks, data, context, ulysses, expert, expert_tensor;
     uint64_t zero_group, fsdp_group; /* 0 = all ranks */
     enum tpp_run_answer sequence_parallel, fsdp, distributed_optimizer;
     bool has_zero_stage;

@@ -54,10 +54,15 @@ static bool check_model_kind(const struct tpp_run_facts *facts, struct tpp_run *
 {
     if (facts->model.family[0] != '\0')
         return tpp_run_skip(run, "hybrid models are not modelled: %.100s", facts->model.family);
-    if (facts->model.has_experts)
-        return tpp_run_skip(run, "MoE costs are not modelled");
-    if (facts->model.has_latent_attention)
-        return tpp_run_skip(run, "latent attention (MLA) is not modelled");
+    const struct tpp_run_model_facts *model = &facts->model;
+    if (model->has_experts && (model->experts == 0 || model->experts_per_token == 0 || model->expert_ffn == 0 ||
+                               model->experts_per_token > model->experts || model->experts > MAX_SIZE ||
+                               model->expert_ffn > MAX_SIZE || model->shared_ffn > MAX_SIZE))
+        return tpp_run_skip(run, "sizes of the experts not published");
+    if (model->has_latent_attention && (model->kv_lora_rank == 0 || model->qk_head_dim == 0 || model->v_head_dim == 0))
+        return tpp_run_skip(run, "ranks of the latent attention not published");
+    if (model->mtp_layers > 0)
+        return tpp_run_skip(run, "multi-token prediction is not modelled");
     return true;
 }
 
@@ -149,6 +154,28 @@ static void set_family(const struct tpp_run_facts *facts, struct tpp_model *mode
     model->qk_norm = facts->model.qk_norm == TPP_RUN_YES;
 }
 
+static void set_experts(const struct tpp_run_model_facts *from, struct tpp_model *model)
+{
+    model->num_experts = (uint32_t)from->experts;
+    model->experts_per_token = (uint32_t)from->experts_per_token;
+    model->moe_ffn_hidden_size = (uint32_t)from->expert_ffn;
+    model->shared_expert_hidden_size =
+        (uint32_t)(from->shared_ffn > 0 ? from->shared_ffn : from->shared_experts * from->expert_ffn);
+    model->first_k_dense = (uint32_t)from->dense_layers;
+    model->moe_layer_period = from->expert_period > 0 ? (uint32_t)from->expert_period : 1;
+}
+
+static void set_latent(const struct tpp_run_model_facts *from, struct tpp_model *model)
+{
+    model->q_lora_rank = (uint32_t)from->q_lora_rank;
+    model->kv_lora_rank = (uint32_t)from->kv_lora_rank;
+    model->qk_nope_head_dim = (uint32_t)from->qk_head_dim;
+    model->qk_rope_head_dim = (uint32_t)from->qk_rope_head_dim;
+    model->v_head_dim = (uint32_t)from->v_head_dim;
+    model->head_dim = model->qk_nope_head_dim + model->qk_rope_head_dim;
+    model->num_query_groups = model->num_attention_heads;
+}
+
 bool tpp_run_read_model(const struct tpp_run_facts *facts, struct tpp_run *run)
 {
     const struct tpp_run_model_facts *from = &facts->model;
@@ -174,6 +201,10 @@ bool tpp_run_read_model(const struct tpp_run_facts *facts, struct tpp_run *run)
     set_family(facts, model);
     if (model->qk_norm)
         model->qk_norm_elements = 2 * model->head_dim;
+    if (from->has_experts)
+        set_experts(from, model);
+    if (from->has_latent_attention)
+        set_latent(from, model);
     model->final_norm = true;
     model->tied_embeddings = from->tied == TPP_RUN_YES;
     if (from->sliding_window > 0 && from->sliding_window < from->sequence)
@@ -331,6 +362,11 @@ bool tpp_run_read_strategy(const struct tpp_run_facts *facts, struct tpp_run *ru
     strategy->pipeline_parallel = (uint32_t)from->pipeline;
     strategy->data_parallel = (uint32_t)from->data;
     strategy->context_parallel = from->context > 1 ? (uint32_t)from->context : 1;
+    if (run->model.num_experts > 0) { /* etp defaults to tp in Megatron-Core (launch-formats 1.4) */
+        strategy->expert_parallel = from->expert > 1 ? (uint32_t)from->expert : 1;
+        strategy->expert_tensor_parallel =
+            from->expert_tensor > 0 ? (uint32_t)from->expert_tensor : strategy->tensor_parallel;
+    }
     strategy->virtual_pipeline_stages = from->pipeline > 1 && from->chunks > 1 ? (uint32_t)from->chunks : 1;
     if (from->pipeline > run->model.num_layers || from->chunks > run->model.num_layers)
         return tpp_run_skip(run, "more pipeline stages than layers");

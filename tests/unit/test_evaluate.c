@@ -228,21 +228,6 @@ static void the_memo_gives_the_same_bits_in_any_order(void **state)
     tpp_evaluator_free(warm);
 }
 
-static void experts_are_refused_with_a_reason(void **state)
-{
-    (void)state;
-    const struct tpp_model model = shape_preset("mixtral-8x7b");
-    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
-    const struct tpp_job job = shape_job(64, 4096, 512);
-    struct tpp_stack stack;
-    struct tpp_evaluator *e = NULL;
-    struct tpp_error err = {0};
-    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
-    assert_int_equal(tpp_evaluator_new(&model, &h100, &job, &stack, &e, &err), TPP_E_UNSUPPORTED);
-    assert_null(e);
-    assert_non_null(strstr(err.message, "mixture of experts"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,7 +240,6 @@ int main(void)
         cmocka_unit_test(gpt3_on_64_gpus_is_example_e16),
         cmocka_unit_test(terms_sum_to_the_totals),
         cmocka_unit_test(the_memo_gives_the_same_bits_in_any_order),
-        cmocka_unit_test(experts_are_refused_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

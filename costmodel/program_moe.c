@@ -1,0 +1,186 @@
+/* A layer's mixture of experts: router, dispatch, grouped products, combine, shared experts (cost-model 2.2, 4.2 C, 5.1
+ * "Grouped GEMM", 7 "EP"). */
+#include "costmodel/program_parts.h"
+
+/* Sizes on one rank. */
+struct experts {
+    double own_tokens;     /* tokens of the micro-batch that this rank routes: n_q */
+    double routed;         /* token copies that leave it, and on average arrive: n_q k */
+    double rows;           /* rows of one local expert's product */
+    double count;          /* local experts, E / e */
+    double in_width, out_width; /* of the products inside an expert: (2) f_e / et, f_e / et */
+};
+
+static struct experts experts_start(const struct tpp_builder *builder)
+{
+    const struct tpp_model *model = builder->model;
+    const struct tpp_layer_axes *axes = &builder->program->axes;
+    const double et = axes->expert_tensor_parallel, own = builder->tokens * builder->norm_share;
+    struct experts experts = {
+        .own_tokens = own,
+        .routed = own * model->experts_per_token * builder->job->expert_imbalance,
+        .count = (double)model->num_experts / axes->expert_parallel,
+        .out_width = model->moe_ffn_hidden_size / et,
+    };
+    experts.in_width = (model->gated_mlp ? 2 : 1) * experts.out_width;
+    experts.rows = experts.routed * et / experts.count;
+    if (experts.rows < 1)
+        experts.rows = 1;
+    return experts;
+}
+
+static struct tpp_linear shared_in(const struct tpp_builder *builder)
+{
+    const double width = (double)builder->model->shared_expert_hidden_size / builder->tensor_parallel;
+    return (struct tpp_linear){.name = "shared expert in", .columns = (builder->model->gated_mlp ? 2 : 1) * width,
+                               .depth = builder->hidden};
+}
+
+static struct tpp_linear shared_out(const struct tpp_builder *builder)
+{
+    const double width = (double)builder->model->shared_expert_hidden_size / builder->tensor_parallel;
+    return (struct tpp_linear){.name = "shared expert out", .columns = builder->hidden, .depth = width,
+                               .is_row_parallel = true};
+}
+
+static void build_parameters(struct tpp_builder *builder, const struct experts *experts)
+{
+    const struct tpp_model *model = builder->model;
+    struct tpp_program *program = builder->program;
+    const double h = builder->hidden, one = h * (experts->in_width + experts->out_width);
+    program->expert_parameters = experts->count * one;
+    if (model->expert_bias)
+        program->expert_parameters += experts->count * (experts->in_width + h);
+    program->parameters += program->expert_parameters + h * model->num_experts +
+                           (model->router_bias ? model->num_experts : 0) + (model->shared_expert_gate ? h : 0);
+    program->linear_parameters += experts->count * one;
+    program->num_tensors_of_parameters += 1 + 2 * experts->count;
+    if (builder->stack->transformer_engine && !builder->frozen && builder->stack->gradient_bytes == 4)
+        tpp_builder_tensor(builder, "expert", TPP_TENSOR_DUMMY, 2 * one);
+    if (model->shared_expert_hidden_size > 0) {
+        const struct tpp_linear first = shared_in(builder), second = shared_out(builder);
+        tpp_build_linear_parameters(builder, &first);
+        tpp_build_linear_parameters(builder, &second);
+    }
+}
+
+void tpp_build_moe_tensors(struct tpp_builder *builder)
+{
+    const struct tpp_model *model = builder->model;
+    const struct experts experts = experts_start(builder);
+    const double w = builder->stack->weight_bytes, h = builder->hidden, own = experts.own_tokens;
+    const double rows = experts.rows * experts.count, shared = shared_out(builder).depth * builder->tokens;
+    const double in = model->gated_mlp ? 2 : 1;
+    build_parameters(builder, &experts);
+    tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * own);
+    tpp_builder_tensor(builder, "mlp norm output", TPP_TENSOR_SAVED, w * h * own);
+    tpp_builder_tensor(builder, "router", TPP_TENSOR_SAVED, 8.0 * model->num_experts * own);
+    tpp_builder_tensor(builder, "permuted tokens", TPP_TENSOR_SAVED, w * h * rows);
+    tpp_builder_tensor(builder, "expert in and activation", TPP_TENSOR_SAVED,
+                       w * (experts.in_width + experts.out_width) * rows);
+    tpp_builder_tensor(builder, "tokens before the combine", TPP_TENSOR_SAVED, w * h * experts.routed);
+    tpp_builder_tensor(builder, "shared expert", TPP_TENSOR_SAVED, w * (in + 1) * shared);
+    tpp_builder_tensor(builder, "expert gradients", TPP_TENSOR_BACKWARD_MLP, 2 * w * experts.in_width * rows);
+    tpp_builder_tensor(builder, "permutation workspace", TPP_TENSOR_BACKWARD_MLP, w * h * (experts.routed + rows));
+}
+
+static void build_grouped(struct tpp_builder *builder, const char *name, enum tpp_section section,
+                          const struct experts *experts, double m, double n, double k)
+{
+    struct tpp_op *op = tpp_builder_op(builder, name, TPP_OP_GROUPED_GEMM, section, TPP_PART_LINEAR);
+    op->gemm = (struct tpp_gemm){
+        .m = m, .n = n, .k = k, .batch = experts->count,
+        .kind = section == TPP_SECTION_WEIGHT ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
+        .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
+        .fp8 = builder->job->precision == TPP_PRECISION_FP8,
+    };
+}
+
+/* Permuting and un-permuting move about 4 x 4 n k h bytes a pass at half of the HBM rate; the other kernels reach 0.85. */
+static void build_permute(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
+{
+    const int op = tpp_builder_memory(builder, "permute", section, TPP_PART_POINTWISE,
+                                      16 * experts->routed * builder->hidden * (0.85 / 0.5), 4);
+    builder->program->ops[op].scaled = false;
+}
+
+/* Dispatch and combine; over the expert-tensor ranks what arrived is gathered and the results are summed. */
+static void build_exchange(struct tpp_builder *builder, const char *name, enum tpp_section section,
+                           const struct experts *experts, enum tpp_collective tensor_collective)
+{
+    const double w = builder->stack->weight_bytes, h = builder->hidden;
+    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT, TPP_ALL_TO_ALL, w * experts->routed * h, TPP_NO_OP);
+    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT_TENSOR, tensor_collective,
+                           w * experts->rows * experts->count * h, TPP_NO_OP);
+}
+
+static void build_activation(struct tpp_builder *builder, enum tpp_section section, double elements)
+{
+    const bool gated = builder->model->gated_mlp, forward = section == TPP_SECTION_FORWARD;
+    const double bytes = gated ? (forward ? 6 : 10) : (forward ? 4 : 6);
+    tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE, bytes * elements, 1);
+}
+
+static void build_router(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
+{
+    const double own = experts->own_tokens, E = builder->model->num_experts, h = builder->hidden;
+    tpp_builder_gemm(builder, "router", section, TPP_PART_POINTWISE, own, E, h);
+    tpp_builder_memory(builder, "router", section, TPP_PART_POINTWISE, 40 * E * own, 20);
+}
+
+static void build_shared_forward(struct tpp_builder *builder)
+{
+    if (builder->model->shared_expert_hidden_size == 0)
+        return;
+    const struct tpp_linear first = shared_in(builder), second = shared_out(builder);
+    tpp_build_tensor_entry_forward(builder, "shared expert");
+    tpp_build_linear_forward(builder, &first);
+    build_activation(builder, TPP_SECTION_FORWARD, second.depth * builder->tokens);
+    tpp_build_linear_forward(builder, &second);
+    tpp_build_tensor_exit_forward(builder, "shared expert");
+}
+
+static void build_shared_backward(struct tpp_builder *builder)
+{
+    if (builder->model->shared_expert_hidden_size == 0)
+        return;
+    const struct tpp_linear first = shared_in(builder), second = shared_out(builder);
+    int dgrad, wgrad;
+    tpp_build_tensor_exit_backward(builder, "shared expert");
+    tpp_build_linear_backward(builder, &second, NULL, NULL);
+    build_activation(builder, TPP_SECTION_BACKWARD, second.depth * builder->tokens);
+    tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
+    tpp_build_tensor_entry_backward(builder, "shared expert", dgrad, wgrad);
+}
+
+void tpp_build_moe_forward(struct tpp_builder *builder)
+{
+    const struct experts experts = experts_start(builder);
+    const double rows = experts.rows, h = builder->hidden;
+    build_router(builder, TPP_SECTION_FORWARD, &experts);
+    build_permute(builder, TPP_SECTION_FORWARD, &experts);
+    build_exchange(builder, "dispatch", TPP_SECTION_FORWARD, &experts, TPP_ALL_GATHER);
+    build_grouped(builder, "expert in", TPP_SECTION_FORWARD, &experts, rows, experts.in_width, h);
+    build_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
+    build_grouped(builder, "expert out", TPP_SECTION_FORWARD, &experts, rows, h, experts.out_width);
+    build_exchange(builder, "combine", TPP_SECTION_FORWARD, &experts, TPP_REDUCE_SCATTER);
+    build_shared_forward(builder);
+}
+
+void tpp_build_moe_backward(struct tpp_builder *builder)
+{
+    const struct experts experts = experts_start(builder);
+    const double rows = experts.rows, h = builder->hidden;
+    build_shared_backward(builder);
+    build_exchange(builder, "combine", TPP_SECTION_BACKWARD, &experts, TPP_ALL_GATHER);
+    build_grouped(builder, "expert out", TPP_SECTION_BACKWARD, &experts, rows, experts.out_width, h);
+    build_activation(builder, TPP_SECTION_BACKWARD, experts.out_width * rows * experts.count);
+    build_grouped(builder, "expert in", TPP_SECTION_BACKWARD, &experts, rows, h, experts.in_width);
+    if (!builder->frozen) {
+        build_grouped(builder, "expert out", TPP_SECTION_WEIGHT, &experts, h, experts.out_width, rows);
+        build_grouped(builder, "expert in", TPP_SECTION_WEIGHT, &experts, experts.in_width, h, rows);
+    }
+    build_exchange(builder, "dispatch", TPP_SECTION_BACKWARD, &experts, TPP_REDUCE_SCATTER);
+    build_permute(builder, TPP_SECTION_BACKWARD, &experts);
+    build_router(builder, TPP_SECTION_BACKWARD, &experts);
+}
