@@ -55,7 +55,7 @@ double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing)
 /* What a transfer adds to the critical path: what does not fit behind the operation it overlaps, and the slow-down of
  * that operation, sigma * overlapped time (7, 9.3). A ring step is not slowed: its send and receive use no SM time to
  * speak of beside a whole attention step. */
-static double exposed_seconds(const struct tpp_program *program, const struct tpp_op *op,
+double tpp_op_exposed_seconds(const struct tpp_program *program, const struct tpp_op *op,
                               const struct tpp_timing *timing)
 {
     const double transfer = tpp_op_seconds(op, timing);
@@ -95,7 +95,7 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
     memset(layer, 0, sizeof(*layer));
     for (uint32_t i = 0; i < program->num_ops; i++) {
         const struct tpp_op *op = &program->ops[i];
-        const double seconds = op->kind == TPP_OP_COMMUNICATION ? exposed_seconds(program, op, timing)
+        const double seconds = op->kind == TPP_OP_COMMUNICATION ? tpp_op_exposed_seconds(program, op, timing)
                                                                 : op->count * tpp_op_seconds(op, timing);
         layer->seconds[op->section][op->part] += seconds;
         if (op->attention_core && op->section == TPP_SECTION_FORWARD)

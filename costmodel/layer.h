@@ -44,5 +44,8 @@ struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense
 
 /* Seconds of one run of an operation, exposed or not. */
 double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing);
+/* What all runs of a transfer add to the critical path: what does not hide behind its operation, and the slow-down of that. */
+double tpp_op_exposed_seconds(const struct tpp_program *program, const struct tpp_op *op,
+                              const struct tpp_timing *timing);
 
 #endif

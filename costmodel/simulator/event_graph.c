@@ -31,7 +31,7 @@ struct tpp_graph {
     uint32_t num_streams, max_streams, num_routes, max_routes, num_tasks, max_tasks, num_edges, max_edges;
     struct tpp_event_heap heap; /* by stream: end of its running compute or delay */
     uint32_t *running;          /* by stream: its running compute or delay */
-    double now_seconds, compute_rate;
+    double now_seconds;
     uint64_t num_events, generation;
     uint32_t num_ended;
     bool is_started, has_failed;
@@ -52,8 +52,6 @@ enum tpp_code tpp_graph_new(const struct tpp_graph_setup *setup, struct tpp_grap
     if (!graph)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
     graph->setup = *setup;
-    /* A transfer that leaves compute nothing would never let it end: a hundredth stays. */
-    graph->compute_rate = fmax(0.01, 1 - setup->overlap_slowdown_fraction);
     graph->devices = malloc((setup->num_devices + 1) * sizeof(*graph->devices));
     graph->resources = malloc((setup->num_resources + 1) * sizeof(*graph->resources));
     graph->last_sample = calloc(setup->num_resources + 1, sizeof(*graph->last_sample));
@@ -139,7 +137,7 @@ uint32_t tpp_graph_add_task(struct tpp_graph *graph, const struct tpp_graph_task
     *added = *task;
     added->ready_seconds = added->start_seconds = added->end_seconds = -1;
     added->num_pending = 0;
-    added->first_edge = added->next_on_stream = TPP_NO_TASK;
+    added->first_edge = added->last_edge = added->next_on_stream = TPP_NO_TASK;
     struct tpp_graph_stream *stream = &graph->streams[task->stream];
     if (stream->last_task == TPP_NO_TASK) {
         stream->first_task = index;
@@ -159,14 +157,22 @@ void tpp_graph_depend(struct tpp_graph *graph, uint32_t task, uint32_t before)
     if (!edges)
         return;
     graph->edges = edges;
-    graph->edges[graph->num_edges] = (struct edge){task, graph->tasks[before].first_edge};
-    graph->tasks[before].first_edge = graph->num_edges++;
+    struct tpp_graph_task *source = &graph->tasks[before];
+    graph->edges[graph->num_edges] = (struct edge){task, TPP_NO_TASK};
+    if (source->first_edge == TPP_NO_TASK)
+        source->first_edge = graph->num_edges;
+    else
+        graph->edges[source->last_edge].next = graph->num_edges;
+    source->last_edge = graph->num_edges++;
     graph->tasks[task].num_pending++;
 }
 
+/* Progress of the running task. A transfer that left compute nothing would never let it end: a hundredth stays. */
 static double rate_of(const struct tpp_graph *graph, const struct device *device)
 {
-    return device->num_slowing > 0 ? graph->compute_rate : 1;
+    if (device->num_slowing == 0)
+        return 1;
+    return fmax(0.01, 1 - graph->setup.overlap_slowdown_fraction * graph->tasks[device->running].slowed_fraction);
 }
 
 static void schedule_compute(struct tpp_graph *graph, struct device *device)
@@ -179,11 +185,11 @@ static void schedule_compute(struct tpp_graph *graph, struct device *device)
 /* One transfer more (or less) slows the devices of its route. */
 static void change_slowing(struct tpp_graph *graph, const struct tpp_graph_route *route, bool begins)
 {
-    if (!route->slows_compute || graph->compute_rate == 1)
+    if (!route->slows_compute)
         return;
     for (uint32_t i = 0; i < route->num_devices; i++) {
         struct device *device = &graph->devices[route->devices[i]];
-        const double rate = rate_of(graph, device);
+        const double rate = device->running == TPP_NO_TASK ? 0 : rate_of(graph, device);
         device->num_slowing = begins ? device->num_slowing + 1 : device->num_slowing - 1;
         if (device->running == TPP_NO_TASK || rate_of(graph, device) == rate)
             continue;

@@ -6,7 +6,7 @@
  *
  *     T_compute' = T_compute + sigma * T_overlapped_comm        (9.3)
  *
- * so compute goes on at the rate 1 - sigma. (9.4 writes the rate as 1/(1 + sigma); the two differ by sigma^2. sigma of every
+ * so compute goes on at the rate 1 - sigma (a share of it: slowed_fraction). (9.4 writes the rate as 1/(1 + sigma); the two differ by sigma^2. sigma of every
  * profile was fitted with 9.3.)
  *
  * First everything is added, then the graph is run. Its tasks, with their times, stay readable until it is freed. */
@@ -52,6 +52,7 @@ struct tpp_graph_route {
 
 struct tpp_graph_task {
     double seconds;              /* work at full speed; latency of a transfer */
+    double slowed_fraction;      /* compute: share of it that transfers slow; the rest waits for transfers of its own */
     double bytes;                /* transfer */
     double max_bytes_per_second; /* transfer */
     /* Results: ready_seconds when all it depends on is done, start_seconds when it is served. -1 before. */
@@ -61,7 +62,7 @@ struct tpp_graph_task {
     uint32_t micro_batch, chunk; /* for people; TPP_NO_TASK when it has none */
     uint32_t layer;
     uint32_t num_pending;        /* tasks it still waits for */
-    uint32_t first_edge, next_on_stream;
+    uint32_t first_edge, last_edge, next_on_stream;
     uint8_t kind;                /* enum tpp_graph_task_kind */
     bool ends_op;                /* last piece of a forward, backward or weight op of the schedule */
 };
@@ -98,7 +99,8 @@ uint32_t tpp_graph_add_stream(struct tpp_graph *graph, uint32_t device, enum tpp
 uint32_t tpp_graph_add_route(struct tpp_graph *graph, const struct tpp_graph_route *route);
 /* Adds a task at the end of its stream. Fields of results, pending and lists are set here. */
 uint32_t tpp_graph_add_task(struct tpp_graph *graph, const struct tpp_graph_task *task);
-/* `task` starts after `before` has ended. Nothing happens when either is TPP_NO_TASK. */
+/* `task` starts after `before` has ended. Nothing happens when either is TPP_NO_TASK. What becomes ready at one moment
+ * starts in the order in which these calls were made: of transfers in one communicator, the first one goes first. */
 void tpp_graph_depend(struct tpp_graph *graph, uint32_t task, uint32_t before);
 
 /* Runs up to `max_events` more events; *done when no task is left. TPP_E_INTERNAL when the rest waits for itself. */

@@ -28,7 +28,7 @@ static void check(enum tpp_code code, const struct tpp_error *err)
 static uint32_t add(struct tpp_graph *graph, uint32_t stream, uint32_t route, bool is_transfer, uint32_t i)
 {
     const struct tpp_graph_task task = {.name = "work", .seconds = is_transfer ? 1e-5 : 1e-3 * (1 + i % 7 * 0.01),
-                                        .bytes = 1e6, .max_bytes_per_second = 5e10, .stream = stream, .route = route,
+                                        .slowed_fraction = 1, .bytes = 1e6, .max_bytes_per_second = 5e10, .stream = stream, .route = route,
                                         .kind = is_transfer ? TPP_GRAPH_TRANSFER : TPP_GRAPH_COMPUTE};
     return tpp_graph_add_task(graph, &task);
 }

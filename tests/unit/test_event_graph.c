@@ -25,7 +25,7 @@ static uint32_t add_route(struct tpp_graph *graph, uint32_t domain, bool slows_c
 
 static uint32_t add_compute(struct tpp_graph *graph, uint32_t stream, double seconds)
 {
-    const struct tpp_graph_task task = {.name = "work", .seconds = seconds, .stream = stream,
+    const struct tpp_graph_task task = {.name = "work", .seconds = seconds, .slowed_fraction = 1, .stream = stream,
                                         .kind = TPP_GRAPH_COMPUTE};
     return tpp_graph_add_task(graph, &task);
 }

@@ -1,0 +1,175 @@
+/* From the last backward pass to the end of the step: reductions that do not overlap, the tied embedding, the gradient norm
+ * that all stages wait for, optimizer, offload, gathers that do not overlap, fixed time (5.4, 9.1). */
+#include "costmodel/simulator/build.h"
+
+#include <math.h>
+
+static struct tpp_graph_task named(const char *name)
+{
+    return (struct tpp_graph_task){.name = name, .micro_batch = TPP_NO_TASK, .chunk = TPP_NO_TASK,
+                                   .layer = TPP_NO_TASK};
+}
+
+struct stage_parameters {
+    double trainable, tensors;
+};
+
+static struct stage_parameters parameters_of(const struct tpp_build *build, uint32_t stage)
+{
+    const struct tpp_layer *layers[TPP_UNIT_COUNT] = {build->assembly.embedding, build->assembly.decoder,
+                                                      build->assembly.head};
+    struct stage_parameters sum = {0, 0};
+    for (uint32_t g = 0; g < build->num_chunks; g++) {
+        const struct tpp_chunk *chunk = &build->chunks[g];
+        const double times[TPP_UNIT_COUNT] = {chunk->has_embedding, chunk->num_layers, chunk->has_head};
+        for (int kind = 0; kind < TPP_UNIT_COUNT && chunk->place.stage == stage; kind++) {
+            sum.trainable += times[kind] * layers[kind]->trainable_parameters;
+            sum.tensors += times[kind] * layers[kind]->num_parameter_tensors;
+        }
+    }
+    return sum;
+}
+
+/* `count` equal collectives of the stage, as one event. All replicas take part: it waits for the compute of each. */
+static uint32_t add_whole(struct tpp_build *build, uint32_t stage, enum tpp_track track, enum tpp_route_kind kind,
+                          enum tpp_collective collective, double count, double bytes, const char *name)
+{
+    const struct tpp_graph_task like = named(name);
+    const double seconds =
+        count * tpp_collective_seconds(&build->evaluator->links, collective, &build->groups[kind], bytes);
+    const uint32_t task =
+        tpp_build_collective(build, stage, track, kind, collective, count * bytes, seconds, &like);
+    for (uint32_t r = 0; r < build->num_replicas; r++)
+        tpp_graph_depend(build->graph, task, build->last_compute[r * build->num_stages + stage]);
+    return task;
+}
+
+static void reduce_at_once(struct tpp_build *build, uint32_t stage, double elements)
+{
+    if (!build->traffic.has_any || build->traffic.reduce_overlaps || elements <= 0)
+        return;
+    const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, &build->assembly.replicas, elements,
+                                                    build->traffic.reduce_bucket_size);
+    const double steps = build->traffic.reduces_each_micro_batch ? build->num_micro_batches : 1;
+    const uint32_t task =
+        add_whole(build, stage, TPP_TRACK_REDUCE, TPP_ROUTE_REPLICAS, build->traffic.reduce, steps * buckets,
+                  build->evaluator->stack->reduce_bytes * elements / buckets, "gradient reduction");
+    for (uint32_t r = 0; r < build->num_replicas; r++)
+        build->last_reduce[r * build->num_stages + stage] = task;
+}
+
+static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, double elements)
+{
+    if (!build->traffic.gathers || build->traffic.gather_overlaps || elements <= 0)
+        return TPP_NO_TASK;
+    const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, &build->assembly.replicas, elements,
+                                                    build->traffic.gather_bucket_size);
+    return add_whole(build, stage, TPP_TRACK_GATHER, TPP_ROUTE_SHARD, TPP_ALL_GATHER, buckets,
+                     build->evaluator->stack->weight_bytes * elements / buckets, "parameter gather");
+}
+
+/* First and last stage sum the gradients of their copies of the embedding (2.1). */
+static uint32_t reduce_tied(struct tpp_build *build)
+{
+    if (!build->evaluator->model->tied_embeddings || build->num_stages <= 1 || tpp_job_is_adapter(build->evaluator->job))
+        return TPP_NO_TASK;
+    const struct tpp_graph_task like = named("tied embedding");
+    const uint32_t task = tpp_build_collective(
+        build, 0, TPP_TRACK_REDUCE, TPP_ROUTE_TIED, TPP_ALL_REDUCE,
+        build->evaluator->stack->reduce_bytes * build->assembly.head->parameters, 0, &like);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t device = i * (build->num_stages - 1);
+        tpp_graph_depend(build->graph, task, build->last_compute[device]);
+        tpp_graph_depend(build->graph, task, build->last_reduce[device]);
+    }
+    return task;
+}
+
+/* Where all devices have to be before any goes on. */
+static uint32_t add_barrier(struct tpp_build *build, const char *name, uint32_t also)
+{
+    struct tpp_pen pen = tpp_pen_start(build, 0, TPP_NO_TASK, TPP_NO_TASK, name);
+    for (uint32_t d = 0; d < build->num_devices; d++) {
+        tpp_pen_wait(&pen, build->last_compute[d]);
+        tpp_pen_wait(&pen, build->last_reduce[d]);
+    }
+    tpp_pen_wait(&pen, also);
+    return tpp_pen_flush(&pen);
+}
+
+static uint32_t add_host_task(struct tpp_build *build, uint32_t device, const char *name, double seconds, uint32_t after)
+{
+    struct tpp_graph_task task = named(name);
+    task.kind = TPP_GRAPH_DELAY;
+    task.seconds = seconds;
+    task.stream = tpp_build_stream(build, device, TPP_TRACK_HOST);
+    if (task.stream == TPP_NO_TASK)
+        return TPP_NO_TASK;
+    const uint32_t index = tpp_graph_add_task(build->graph, &task);
+    tpp_graph_depend(build->graph, index, after);
+    return index;
+}
+
+/* Gradients down, Adam on the host, weights up: 4 B and the weight's bytes a parameter (data_parallel.h). */
+static uint32_t offload(struct tpp_build *build, uint32_t device, double trainable, uint32_t after)
+{
+    const double shard = trainable / build->assembly.replicas.shard_ranks, weight = build->evaluator->stack->weight_bytes;
+    const double link = build->evaluator->hardware->node.host_link_bytes_per_second;
+    const double total = tpp_offload_seconds(build->evaluator->hardware, shard, weight);
+    const struct tpp_graph_task down = named("gradients to host"), up = named("weights to device");
+    const uint32_t first = tpp_build_host_copy(build, device, 4 * shard, &down);
+    tpp_graph_depend(build->graph, first, after);
+    const uint32_t adam =
+        add_host_task(build, device, "host optimizer", fmax(0, total - (4 + weight) * shard / link), first);
+    const uint32_t last = tpp_build_host_copy(build, device, weight * shard, &up);
+    tpp_graph_depend(build->graph, last, adam);
+    return last;
+}
+
+static uint32_t optimize(struct tpp_build *build, uint32_t device, uint32_t after)
+{
+    const struct stage_parameters parameters = parameters_of(build, device % build->num_stages);
+    struct tpp_pen pen = tpp_pen_start(build, device, TPP_NO_TASK, TPP_NO_TASK, "optimizer");
+    tpp_pen_wait(&pen, after);
+    tpp_pen_compute(&pen, tpp_optimizer_seconds(&build->evaluator->hardware->gpu, build->evaluator->stack,
+                                                build->strategy, build->assembly.replicas.shard_ranks,
+                                                parameters.trainable, parameters.tensors), 0);
+    uint32_t task = tpp_pen_flush(&pen);
+    if (build->strategy->offload == TPP_OFFLOAD_OPTIMIZER) {
+        task = offload(build, device, parameters.trainable, task);
+        tpp_pen_wait(&pen, task);
+        task = tpp_pen_flush(&pen);
+    }
+    return task;
+}
+
+/* Everything once a step as its closed form. */
+static void finish_comparable(struct tpp_build *build, const struct tpp_cost *cost)
+{
+    static const enum tpp_time_term terms[] = {TPP_TIME_GRADIENT_COMM, TPP_TIME_OPTIMIZER, TPP_TIME_OFFLOAD,
+                                               TPP_TIME_FIXED};
+    uint32_t last = build->finish.barrier;
+    for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++)
+        last = add_host_task(build, 0, tpp_time_term_name(terms[i]), cost->time_terms[terms[i]], last);
+    build->finish.optimizer = build->finish.end = last;
+}
+
+void tpp_build_finish(struct tpp_build *build, const struct tpp_cost *cost)
+{
+    if (build->options->mode == TPP_SIMULATION_COMPARABLE) {
+        build->finish.barrier = add_barrier(build, "all stages done", TPP_NO_TASK);
+        finish_comparable(build, cost);
+        return;
+    }
+    for (uint32_t stage = 0; stage < build->num_stages; stage++)
+        reduce_at_once(build, stage, parameters_of(build, stage).trainable);
+    build->finish.barrier = add_barrier(build, "gradient norm", reduce_tied(build));
+    for (uint32_t d = 0; d < build->num_devices; d++)
+        optimize(build, d, build->finish.barrier);
+    build->finish.optimizer = add_barrier(build, "optimizer done", TPP_NO_TASK);
+    struct tpp_pen pen = tpp_pen_start(build, 0, TPP_NO_TASK, TPP_NO_TASK, "gathers done");
+    for (uint32_t stage = 0; stage < build->num_stages; stage++)
+        tpp_pen_wait(&pen, gather_at_once(build, stage, parameters_of(build, stage).trainable));
+    build->finish.end =
+        add_host_task(build, 0, "fixed", build->evaluator->stack->fixed_seconds, tpp_pen_flush(&pen));
+}

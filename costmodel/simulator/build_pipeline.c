@@ -1,0 +1,247 @@
+/* The passes of all devices in the order of the schedule, and what they wait for from other stages (8.2). */
+#include "costmodel/simulator/build.h"
+
+#include <math.h>
+#include <string.h>
+
+uint32_t tpp_pen_num_units(const struct tpp_pen *pen)
+{
+    const struct tpp_chunk *chunk = &pen->build->chunks[pen->chunk];
+    return chunk->num_layers + chunk->has_embedding + chunk->has_head;
+}
+
+enum tpp_unit_kind tpp_pen_unit_at(const struct tpp_pen *pen, enum tpp_simulated_pass pass, uint32_t index)
+{
+    const struct tpp_chunk *chunk = &pen->build->chunks[pen->chunk];
+    const uint32_t last = tpp_pen_num_units(pen) - 1;
+    const uint32_t place = pass == TPP_PASS_FORWARD ? index : last - index;
+    if (chunk->has_embedding && place == 0)
+        return TPP_UNIT_EMBEDDING;
+    return chunk->has_head && place == last ? TPP_UNIT_HEAD : TPP_UNIT_LAYER;
+}
+
+static void read_chunks(struct tpp_build *build)
+{
+    const struct tpp_strategy *strategy = build->strategy;
+    const uint32_t p = strategy->pipeline_parallel, num_layers = build->evaluator->model->num_layers;
+    for (uint32_t g = 0; g < build->num_chunks; g++) {
+        struct tpp_chunk *chunk = &build->chunks[g];
+        chunk->place = tpp_order_chunk(strategy, g);
+        chunk->num_layers = tpp_strategy_chunk_layers(strategy, num_layers, chunk->place.position % p,
+                                                      chunk->place.position / p);
+        chunk->has_embedding = chunk->place.previous == TPP_ORDER_NO_CHUNK;
+        chunk->has_head = chunk->place.next == TPP_ORDER_NO_CHUNK;
+        const double stage_layers = tpp_stage_layers(strategy, num_layers, chunk->place.position % p);
+        chunk->recomputed_fraction =
+            stage_layers > 0 ? tpp_recomputed_layers(strategy, stage_layers) / stage_layers : 0;
+        chunk->elements = chunk->num_layers * build->units[TPP_UNIT_LAYER].elements;
+        chunk->elements += chunk->has_embedding ? build->units[TPP_UNIT_EMBEDDING].elements : 0;
+        chunk->elements += chunk->has_head ? build->units[TPP_UNIT_HEAD].elements : 0;
+    }
+}
+
+static double unit_seconds(const struct tpp_unit *unit, enum tpp_simulated_pass pass)
+{
+    return unit->compute_seconds[pass] + unit->other_seconds[pass];
+}
+
+static double chunk_seconds(const struct tpp_build *build, const struct tpp_chunk *chunk, enum tpp_simulated_pass pass)
+{
+    const struct tpp_unit *layer = &build->units[TPP_UNIT_LAYER];
+    double seconds = unit_seconds(layer, pass);
+    if (pass == TPP_PASS_BACKWARD)
+        seconds += chunk->recomputed_fraction * unit_seconds(layer, TPP_PASS_FORWARD) + layer->core_seconds;
+    return chunk->num_layers * seconds +
+           (chunk->has_embedding ? unit_seconds(&build->units[TPP_UNIT_EMBEDDING], pass) : 0) +
+           (chunk->has_head ? unit_seconds(&build->units[TPP_UNIT_HEAD], pass) : 0);
+}
+
+/* What a layer of the chunk keeps for backward; searched schedules weigh it against their limit, as shares of one stage. */
+static enum tpp_code make_order(struct tpp_build *build, struct tpp_error *err)
+{
+    struct tpp_order_times *times = tpp_arena_alloc_array(build->arena, build->num_chunks, sizeof(*times));
+    if (!times)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
+    for (uint32_t g = 0; g < build->num_chunks; g++) {
+        times[g].forward_seconds = chunk_seconds(build, &build->chunks[g], TPP_PASS_FORWARD);
+        times[g].backward_seconds = chunk_seconds(build, &build->chunks[g], TPP_PASS_BACKWARD);
+        times[g].weight_seconds = chunk_seconds(build, &build->chunks[g], TPP_PASS_WEIGHT);
+        times[g].activation_bytes = 1;
+    }
+    return tpp_order_new(build->strategy, times, build->assembly.send_seconds, &build->order, err);
+}
+
+/* The neighbour whose result the pass needs; TPP_ORDER_NO_CHUNK when that is none. */
+static uint32_t source_of(const struct tpp_chunk *chunk, enum tpp_simulated_pass pass)
+{
+    return pass == TPP_PASS_FORWARD    ? chunk->place.previous
+           : pass == TPP_PASS_BACKWARD ? chunk->place.next
+                                       : TPP_ORDER_NO_CHUNK;
+}
+
+static uint32_t target_of(const struct tpp_chunk *chunk, enum tpp_simulated_pass pass)
+{
+    return pass == TPP_PASS_FORWARD    ? chunk->place.next
+           : pass == TPP_PASS_BACKWARD ? chunk->place.previous
+                                       : TPP_ORDER_NO_CHUNK;
+}
+
+/* A transfer from another stage occupies the device, too (7 "PP"). */
+static void receive(struct tpp_pen *pen, enum tpp_simulated_pass pass)
+{
+    const struct tpp_build *build = pen->build;
+    const struct tpp_chunk *chunk = &build->chunks[pen->chunk];
+    const uint32_t source = source_of(chunk, pass);
+    if (source != TPP_ORDER_NO_CHUNK && build->chunks[source].place.stage != chunk->place.stage)
+        tpp_pen_compute(pen, 0, build->assembly.send_device_fraction * build->assembly.send_seconds);
+}
+
+/* The closed form of a ZeRO-3 layer (9.2) instead of its transfers; the root unit's share of this chunk. */
+static void comparable_extra(struct tpp_pen *pen, enum tpp_simulated_pass pass)
+{
+    const struct tpp_build *build = pen->build;
+    const struct tpp_sharded_layer *sharded = &build->assembly.sharded;
+    const double layers = build->chunks[pen->chunk].num_layers;
+    if (!build->is_sharded || pass == TPP_PASS_WEIGHT)
+        return;
+    if (pass == TPP_PASS_FORWARD)
+        tpp_pen_compute(pen, 0, layers * sharded->forward_extra_seconds +
+                                    build->assembly.root_seconds / build->strategy->virtual_pipeline_stages);
+    else
+        tpp_pen_compute(pen, 0, layers * sharded->backward_extra_seconds);
+}
+
+static void plain_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)
+{
+    for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++)
+        tpp_pen_unit(pen, tpp_pen_unit_at(pen, pass, i), pass);
+}
+
+static void write_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass, bool is_first, bool is_last)
+{
+    const struct tpp_build *build = pen->build;
+    const struct tpp_gradient_traffic *traffic = &build->traffic;
+    const bool makes_gradients = pass == (build->splits_backward ? TPP_PASS_WEIGHT : TPP_PASS_BACKWARD) &&
+                                 build->chunks[pen->chunk].elements > 0;
+    const bool is_comparable = build->options->mode == TPP_SIMULATION_COMPARABLE;
+    const bool gathers = pass == TPP_PASS_FORWARD && is_first && traffic->gather_overlaps;
+    const bool reduces =
+        makes_gradients && traffic->reduce_overlaps && (is_last || traffic->reduces_each_micro_batch);
+    pen->in_detail = build->has_operations && (build->is_always_in_detail || gathers || reduces);
+    if (is_comparable) {
+        plain_pass(pen, pass);
+        comparable_extra(pen, pass);
+    } else if (build->is_sharded && pass == TPP_PASS_FORWARD) {
+        tpp_build_sharded_forward(pen);
+    } else if (build->is_sharded) {
+        tpp_build_sharded_backward(pen, pass);
+    } else if (gathers && build->chunks[pen->chunk].elements > 0) {
+        tpp_build_gathered_forward(pen);
+    } else if (reduces) {
+        tpp_build_bucketed_pass(pen, pass);
+    } else {
+        plain_pass(pen, pass);
+    }
+}
+
+static void write_op(struct tpp_build *build, uint32_t device, const struct tpp_order_op *op, bool is_first, bool is_last)
+{
+    static const char *const names[TPP_PASS_COUNT] = {"forward", "backward", "weight gradients"};
+    const enum tpp_simulated_pass pass = (enum tpp_simulated_pass)op->pass;
+    const struct tpp_chunk *chunk = &build->chunks[op->chunk];
+    struct tpp_pen pen = tpp_pen_start(build, device, op->chunk, op->micro_batch, names[pass]);
+    receive(&pen, pass);
+    if (build->is_sharded && build->options->mode == TPP_SIMULATION_EVENTS)
+        tpp_pen_flush(&pen); /* gathers are asked for after it */
+    write_pass(&pen, pass, is_first, is_last);
+    tpp_pen_flush(&pen);
+    struct tpp_op_tasks *tasks = tpp_build_op(build, device, op->chunk, op->micro_batch, pass);
+    *tasks = (struct tpp_op_tasks){pen.first, pen.last, TPP_NO_TASK};
+    const uint32_t target = target_of(chunk, pass);
+    if (target == TPP_ORDER_NO_CHUNK || build->chunks[target].place.stage == chunk->place.stage)
+        return;
+    const struct tpp_graph_task like = {.name = pass == TPP_PASS_FORWARD ? "send activations" : "send gradients",
+                                        .micro_batch = op->micro_batch, .chunk = op->chunk, .layer = TPP_NO_TASK};
+    tasks->send = tpp_build_send(build, device, build->chunks[target].place.stage,
+                                 pass == TPP_PASS_FORWARD ? TPP_TRACK_SEND_FORWARD : TPP_TRACK_SEND_BACKWARD, &like);
+    tpp_graph_depend(build->graph, tasks->send, tasks->last);
+}
+
+/* Writes a device's list. `seen` counts passes by chunk, so that the first forward and the last pass that makes gradients
+ * are known whatever the order of the micro-batches. */
+static void write_device(struct tpp_build *build, uint32_t device, uint32_t (*seen)[TPP_PASS_COUNT],
+                         const uint32_t (*totals)[TPP_PASS_COUNT])
+{
+    const uint32_t stage = device % build->num_stages;
+    for (size_t i = 0; i < tpp_order_count(build->order, stage); i++) {
+        const struct tpp_order_op op = tpp_order_op(build->order, stage, i);
+        uint32_t *count = &seen[op.chunk][op.pass];
+        const bool is_first = (*count)++ == 0;
+        write_op(build, device, &op, is_first, *count == totals[op.chunk][op.pass]);
+    }
+}
+
+/* What arrives from a neighbour: its transfer, or its result when it is on the same stage. */
+static uint32_t arrival(struct tpp_build *build, uint32_t device, const struct tpp_chunk *chunk,
+                        enum tpp_simulated_pass pass, uint32_t micro_batch)
+{
+    const uint32_t source = source_of(chunk, pass);
+    if (source == TPP_ORDER_NO_CHUNK)
+        return TPP_NO_TASK;
+    const uint32_t from = device - device % build->num_stages + build->chunks[source].place.stage;
+    const struct tpp_op_tasks *tasks = tpp_build_op(build, from, source, micro_batch, pass);
+    return tasks->send != TPP_NO_TASK ? tasks->send : tasks->last;
+}
+
+static void connect(struct tpp_build *build)
+{
+    for (uint32_t replica = 0; replica < build->num_replicas; replica++)
+        for (uint32_t g = 0; g < build->num_chunks; g++)
+            for (uint32_t i = 0; i < build->num_micro_batches; i++) {
+                const struct tpp_chunk *chunk = &build->chunks[g];
+                const uint32_t device = replica * build->num_stages + chunk->place.stage;
+                const struct tpp_op_tasks *forward = tpp_build_op(build, device, g, i, TPP_PASS_FORWARD);
+                const struct tpp_op_tasks *backward = tpp_build_op(build, device, g, i, TPP_PASS_BACKWARD);
+                if (forward->first == TPP_NO_TASK)
+                    continue; /* a micro-batch of the other direction */
+                tpp_graph_depend(build->graph, forward->first, arrival(build, device, chunk, TPP_PASS_FORWARD, i));
+                tpp_graph_depend(build->graph, backward->first, arrival(build, device, chunk, TPP_PASS_BACKWARD, i));
+                tpp_graph_depend(build->graph, backward->first, forward->last);
+            }
+}
+
+static void count_ops(const struct tpp_build *build, uint32_t (*totals)[TPP_PASS_COUNT])
+{
+    for (uint32_t stage = 0; stage < build->num_stages; stage++)
+        for (size_t i = 0; i < tpp_order_count(build->order, stage); i++) {
+            const struct tpp_order_op op = tpp_order_op(build->order, stage, i);
+            totals[op.chunk][op.pass]++;
+        }
+}
+
+enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
+{
+    const size_t num_ops = (size_t)build->num_replicas * build->num_chunks * build->num_micro_batches * TPP_PASS_COUNT;
+    const size_t row = sizeof(uint32_t[TPP_PASS_COUNT]);
+    uint32_t(*totals)[TPP_PASS_COUNT] = tpp_arena_alloc_array(build->arena, build->num_chunks, row);
+    uint32_t(*seen)[TPP_PASS_COUNT] = tpp_arena_alloc_array(build->arena, build->num_chunks, row);
+    build->chunks = tpp_arena_alloc_array(build->arena, build->num_chunks, sizeof(*build->chunks));
+    build->ops = tpp_arena_alloc_array(build->arena, num_ops, sizeof(*build->ops));
+    if (!totals || !seen || !build->chunks || !build->ops)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
+    memset(build->ops, 0xff, num_ops * sizeof(*build->ops)); /* TPP_NO_TASK */
+    read_chunks(build);
+    const enum tpp_code code = make_order(build, err);
+    if (code != TPP_OK)
+        return code;
+    count_ops(build, totals);
+    for (uint32_t device = 0; device < build->num_devices; device++) {
+        if (device % build->num_stages == 0) { /* a new replica */
+            memset(seen, 0, build->num_chunks * row);
+            build->next_shared = 0;
+        }
+        write_device(build, device, seen, (const uint32_t(*)[TPP_PASS_COUNT])totals);
+    }
+    connect(build);
+    return TPP_OK;
+}

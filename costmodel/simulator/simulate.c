@@ -1,0 +1,194 @@
+#include "costmodel/simulator/simulate.h"
+
+#include "costmodel/simulator/simulation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_REPLICAS = 8 };
+
+struct tpp_simulation_options tpp_simulation_options_defaults(void)
+{
+    return (struct tpp_simulation_options){
+        .mode = TPP_SIMULATION_EVENTS, .detail = TPP_DETAIL_AUTO, .num_replicas = 1,
+        .slow_gpu = {.stage = TPP_EVERY_STAGE, .slowdown = 1}, .slow_nic = {.stage = TPP_EVERY_STAGE, .slowdown = 1},
+    };
+}
+
+static enum tpp_code check_straggler(const struct tpp_straggler *straggler, uint32_t num_stages, const char *where,
+                                     struct tpp_error *err)
+{
+    if (straggler->stage != TPP_EVERY_STAGE && straggler->stage >= num_stages)
+        return tpp_fail(err, TPP_E_RANGE, where, "name one of the strategy's stages, from 0 on",
+                        "there is no stage %u among %u", straggler->stage, num_stages);
+    if (!(straggler->slowdown >= 1 && straggler->slowdown <= 1000))
+        return tpp_fail(err, TPP_E_RANGE, where, "give a number from 1 (as fast as the others) to 1000",
+                        "a straggler cannot be %g times as slow", straggler->slowdown);
+    return TPP_OK;
+}
+
+static enum tpp_code check_options(const struct tpp_simulation_options *options, uint32_t num_stages,
+                                   struct tpp_error *err)
+{
+    if (options->num_replicas < 1 || options->num_replicas > MAX_REPLICAS)
+        return tpp_fail(err, TPP_E_RANGE, "simulation.num_replicas", "give 1 to 8",
+                        "%u pipelines cannot be simulated side by side", options->num_replicas);
+    if (!(options->jitter_fraction >= 0 && options->jitter_fraction <= 1))
+        return tpp_fail(err, TPP_E_RANGE, "simulation.jitter_fraction", "give a fraction from 0 to 1",
+                        "a jitter of %g is not a fraction", options->jitter_fraction);
+    const enum tpp_code code = check_straggler(&options->slow_gpu, num_stages, "simulation.slow_gpu", err);
+    return code == TPP_OK ? check_straggler(&options->slow_nic, num_stages, "simulation.slow_nic", err) : code;
+}
+
+/* Sizes and per-device tables. */
+static enum tpp_code start_build(struct tpp_build *build, struct tpp_error *err)
+{
+    const struct tpp_order_shape shape = tpp_order_shape(build->strategy);
+    build->num_stages = build->strategy->pipeline_parallel;
+    build->num_replicas = build->options->num_replicas;
+    build->num_devices = build->num_stages * build->num_replicas;
+    build->num_chunks = shape.num_chunks;
+    build->splits_backward = shape.splits_backward;
+    build->num_micro_batches = (uint32_t)build->strategy->num_micro_batches;
+    build->random = build->options->seed;
+    build->is_sharded = build->assembly.is_sharded;
+    build->traffic =
+        tpp_gradient_traffic_of(build->evaluator->stack, build->strategy, &build->assembly.replicas);
+    const size_t row = sizeof(uint32_t);
+    build->streams = tpp_arena_alloc_array(build->arena, build->num_devices, sizeof(*build->streams));
+    build->last_compute = tpp_arena_alloc_array(build->arena, build->num_devices, row);
+    build->last_reduce = tpp_arena_alloc_array(build->arena, build->num_devices, row);
+    build->before_head = tpp_arena_alloc_array(build->arena, build->num_devices, row);
+    if (!build->streams || !build->last_compute || !build->last_reduce || !build->before_head)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
+    for (uint32_t d = 0; d < build->num_devices; d++) {
+        build->last_compute[d] = build->last_reduce[d] = build->before_head[d] = TPP_NO_TASK;
+        for (int track = 0; track < TPP_TRACK_COUNT; track++)
+            build->streams[d][track] = TPP_NO_TASK;
+    }
+    return TPP_OK;
+}
+
+/* The links as the graph sees them: the straggler's ports are slower than the routes were made for. */
+static enum tpp_code make_graph(struct tpp_build *build, struct tpp_error *err)
+{
+    const struct tpp_straggler *slow = &build->options->slow_nic;
+    struct tpp_resource *links = malloc((build->num_resources + 1) * sizeof(*links));
+    if (!links)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
+    for (uint32_t i = 0; i < build->num_resources; i++) {
+        links[i] = build->resources[i];
+        const bool is_nic = links[i].kind == TPP_RESOURCE_NIC_OUT || links[i].kind == TPP_RESOURCE_NIC_IN;
+        if (is_nic && links[i].owner < build->num_stages &&
+            (slow->stage == TPP_EVERY_STAGE || slow->stage == links[i].owner))
+            links[i].bytes_per_second /= slow->slowdown;
+    }
+    const struct tpp_graph_setup setup = {
+        .num_devices = build->num_devices, .resources = links, .num_resources = build->num_resources,
+        .num_domains = build->num_domains, .records_links = build->options->records_links,
+        .overlap_slowdown_fraction = build->evaluator->hardware->overlap_slowdown_fraction,
+    };
+    const enum tpp_code code = tpp_graph_new(&setup, &build->graph, err);
+    free(links);
+    return code;
+}
+
+/* An event is at least a pass; more of them than this would not fit in memory. */
+static const double max_passes = 3e7;
+
+static enum tpp_code check_size(const struct tpp_build *build, struct tpp_error *err)
+{
+    const double passes = (double)build->num_replicas * build->num_chunks * (double)build->strategy->num_micro_batches;
+    const double units = build->is_sharded || build->options->detail == TPP_DETAIL_OPS
+                             ? fmax(1, (double)build->evaluator->model->num_layers / build->num_chunks)
+                             : 1;
+    if (passes * units > max_passes)
+        return tpp_fail(err, TPP_E_RANGE, "strategy.num_micro_batches", "simulate a smaller global batch: steps repeat",
+                        "%llu micro-batches are too many to simulate",
+                        (unsigned long long)build->strategy->num_micro_batches);
+    return TPP_OK;
+}
+
+static enum tpp_code build_all(struct tpp_build *build, const struct tpp_cost *cost, struct tpp_error *err)
+{
+    enum tpp_code code = start_build(build, err);
+    if (code == TPP_OK)
+        code = check_size(build, err);
+    if (code == TPP_OK)
+        code = tpp_build_links(build, err);
+    if (code == TPP_OK)
+        code = make_graph(build, err);
+    if (code == TPP_OK)
+        code = tpp_build_units(build, err);
+    if (code == TPP_OK)
+        code = tpp_build_pipeline(build, err);
+    if (code != TPP_OK)
+        return code;
+    tpp_build_finish(build, cost);
+    return build->has_failed ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation") : TPP_OK;
+}
+
+enum tpp_code tpp_simulation_new(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                 const struct tpp_simulation_options *options, struct tpp_simulation **out,
+                                 struct tpp_error *err)
+{
+    *out = NULL;
+    struct tpp_cost cost;
+    enum tpp_code code = tpp_evaluator_cost(evaluator, strategy, &cost, err);
+    if (code == TPP_OK)
+        code = check_options(options, strategy->pipeline_parallel, err);
+    if (code != TPP_OK)
+        return code;
+    struct tpp_simulation *simulation = calloc(1, sizeof(*simulation));
+    if (!simulation)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
+    simulation->strategy = *strategy;
+    simulation->options = *options;
+    struct tpp_build *build = &simulation->build;
+    build->evaluator = evaluator;
+    build->strategy = &simulation->strategy;
+    build->options = &simulation->options;
+    build->arena = tpp_arena_new();
+    code = build->arena ? tpp_assemble(evaluator, strategy, &build->assembly, err)
+                        : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
+    if (code == TPP_OK)
+        code = build_all(build, &cost, err);
+    free(build->shared);
+    build->shared = NULL;
+    tpp_order_free(build->order);
+    build->order = NULL;
+    if (code == TPP_OK)
+        *out = simulation;
+    else
+        tpp_simulation_free(simulation);
+    return code;
+}
+
+void tpp_simulation_free(struct tpp_simulation *simulation)
+{
+    if (!simulation)
+        return;
+    tpp_graph_free(simulation->build.graph);
+    tpp_arena_free(simulation->build.arena);
+    free(simulation->ops);
+    free(simulation);
+}
+
+enum tpp_code tpp_simulation_run(struct tpp_simulation *simulation, uint64_t max_events, bool *done,
+                                 struct tpp_error *err)
+{
+    *done = simulation->has_result;
+    if (*done)
+        return TPP_OK;
+    enum tpp_code code = tpp_graph_run(simulation->build.graph, max_events, done, err);
+    if (code == TPP_OK && *done)
+        code = tpp_simulation_collect(simulation, err);
+    simulation->has_result = code == TPP_OK && *done;
+    return code;
+}
+
+const struct tpp_simulation_result *tpp_simulation_result(const struct tpp_simulation *simulation)
+{
+    return simulation->has_result ? &simulation->result : NULL;
+}

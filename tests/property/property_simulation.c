@@ -1,0 +1,303 @@
+/* The simulator against the closed forms of the evaluator, on random plans of random models, and laws of its own.
+ *
+ * Stages are uniform: the vocabulary is small, so that embedding and head cost nothing to speak of, layers divide, and
+ * micro-batches fill the pipeline as the closed forms ask for. */
+#include "costmodel/simulator/simulate.h"
+#include "hwprofiles/profiles.h"
+#include "tests/support/check_number.h"
+#include "tests/support/random.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct plan {
+    struct tpp_model model;
+    struct tpp_hardware hardware;
+    struct tpp_job job;
+    struct tpp_stack stack;
+    struct tpp_strategy strategy;
+};
+
+static uint32_t pick(struct tpp_random *random, const uint32_t *values, uint32_t count)
+{
+    return values[tpp_random_range(random, 0, count - 1)];
+}
+
+static void make_model(struct tpp_random *random, struct tpp_model *model)
+{
+    static const uint32_t hidden[] = {4096, 6144, 8192}, layers[] = {24, 48, 96};
+    memset(model, 0, sizeof(*model));
+    snprintf(model->name, sizeof model->name, "random");
+    model->num_layers = pick(random, layers, 3);
+    model->hidden_size = pick(random, hidden, 3);
+    model->head_dim = 128;
+    model->num_attention_heads = model->hidden_size / 128;
+    model->num_query_groups = model->num_attention_heads / 4;
+    model->ffn_hidden_size = model->hidden_size * 7 / 2;
+    model->gated_mlp = true;
+    model->vocab_size = 128;
+    model->max_position_embeddings = 32768;
+    model->position = TPP_POSITION_ROPE;
+    model->rope_theta = 1e4;
+    model->rotary_fraction = 1;
+    model->norm = TPP_NORM_RMS;
+    model->norm_epsilon = 1e-5;
+    model->activation = TPP_ACTIVATION_SILU;
+    model->norms_per_layer = 2;
+    model->final_norm = true;
+}
+
+static enum tpp_code complete(struct plan *plan, struct tpp_random *random, uint32_t dp, struct tpp_error *err)
+{
+    struct tpp_strategy *s = &plan->strategy;
+    static const enum tpp_framework frameworks[] = {TPP_FRAMEWORK_MEGATRON_LM, TPP_FRAMEWORK_MEGATRON_DEEPSPEED,
+                                                    TPP_FRAMEWORK_TORCHTITAN, TPP_FRAMEWORK_NEMO};
+    plan->job = tpp_job_defaults();
+    plan->job.sequence_length = UINT64_C(2048) << tpp_random_range(random, 0, 3);
+    plan->job.num_gpus = s->tensor_parallel * s->context_parallel * s->pipeline_parallel * dp;
+    const uint64_t num_micro_batches = s->pipeline_parallel * tpp_random_range(random, 1, 12);
+    plan->job.global_batch_size = num_micro_batches * dp * s->micro_batch_size;
+    tpp_stack_defaults(frameworks[tpp_random_range(random, 0, 3)], &plan->hardware.gpu, &plan->job, &plan->stack);
+    if (plan->stack.engine != TPP_ENGINE_MEGATRON && s->zero_stage == 1 && tpp_random_range(random, 0, 1))
+        s->zero_stage = (uint32_t)tpp_random_range(random, 0, 3);
+    return tpp_strategy_complete(s, &plan->job, err);
+}
+
+/* A plan that the evaluator can cost; false when this draw is not one. */
+static bool make_plan(struct tpp_random *random, struct plan *plan)
+{
+    static const uint32_t sizes[] = {1, 2, 4, 8}, chunks[] = {1, 1, 2, 3}, contexts[] = {1, 1, 1, 2};
+    static const char *const clusters[] = {"dgx-h100", "dgx-a100-80g"};
+    struct tpp_strategy *s = &plan->strategy;
+    memset(plan, 0, sizeof(*plan));
+    make_model(random, &plan->model);
+    assert_int_equal(tpp_hardware_find(clusters[tpp_random_range(random, 0, 1)], &plan->hardware, NULL), TPP_OK);
+    /* Transfers between stages occupy inner stages twice as long as the ends: with fast ports all stages are alike. */
+    plan->hardware.network.nic_bytes_per_second *= 50;
+    *s = tpp_strategy_defaults();
+    s->tensor_parallel = pick(random, sizes, 4);
+    s->sequence_parallel = s->tensor_parallel > 1 && tpp_random_range(random, 0, 1);
+    s->context_parallel = pick(random, contexts, 4);
+    s->pipeline_parallel = pick(random, sizes, 4);
+    s->virtual_pipeline_stages = s->pipeline_parallel > 1 ? pick(random, chunks, 4) : 1;
+    s->micro_batch_size = (uint32_t)tpp_random_range(random, 1, 2);
+    s->recompute = (enum tpp_recompute)tpp_random_range(random, 0, 2);
+    s->schedule = s->virtual_pipeline_stages > 1           ? TPP_SCHEDULE_INTERLEAVED
+                  : tpp_random_range(random, 0, 3) == 0 ? TPP_SCHEDULE_GPIPE
+                                                           : TPP_SCHEDULE_1F1B;
+    s->zero_stage = (uint32_t)tpp_random_range(random, 0, 1);
+    s->tp_comm_overlap = tpp_random_range(random, 0, 4) == 0;
+    s->overlap_grad_reduce = tpp_random_range(random, 0, 1);
+    s->overlap_param_gather = s->overlap_grad_reduce && tpp_random_range(random, 0, 1);
+    struct tpp_error err;
+    return complete(plan, random, UINT32_C(1) << tpp_random_range(random, 0, 5), &err) == TPP_OK;
+}
+
+static bool simulate(const struct plan *plan, const struct tpp_simulation_options *options, struct tpp_cost *cost,
+                     struct tpp_simulation_result *result)
+{
+    struct tpp_evaluator *evaluator;
+    struct tpp_simulation *simulation;
+    struct tpp_error err = {0};
+    if (tpp_evaluator_new(&plan->model, &plan->hardware, &plan->job, &plan->stack, &evaluator, &err) != TPP_OK)
+        return false;
+    const bool is_valid = tpp_evaluator_cost(evaluator, &plan->strategy, cost, &err) == TPP_OK;
+    if (is_valid) {
+        bool done = false;
+        if (tpp_simulation_new(evaluator, &plan->strategy, options, &simulation, &err) != TPP_OK ||
+            tpp_simulation_run(simulation, UINT64_MAX, &done, &err) != TPP_OK || !done)
+            fail_msg("%s (%s)", err.message, err.where);
+        *result = *tpp_simulation_result(simulation);
+        result->ops = NULL;
+        tpp_simulation_free(simulation);
+    }
+    tpp_evaluator_free(evaluator);
+    return is_valid;
+}
+
+static void check(const struct plan *plan, uint64_t seed, double actual, double expected, double tolerance)
+{
+    if (fabs(actual - expected) <= tolerance * expected)
+        return;
+    struct tpp_text text;
+    tpp_text_init(&text);
+    tpp_strategy_format(&plan->strategy, &text);
+    fail_msg("seed %" PRIu64 ": %s, %s, %s, %u layers of %u, %u GPUs: simulated %.9g, closed form %.9g (%+.3f %%)", seed,
+             tpp_text_get(&text), plan->hardware.name, tpp_framework_name(plan->stack.framework),
+             plan->model.num_layers, plan->model.hidden_size, plan->job.num_gpus, actual, expected,
+             100 * (actual / expected - 1));
+}
+
+/* What keeps chunks from being alike, as seconds of the step: slower stages, while all run and while the pipeline fills and
+ * drains; embedding and head, which are on one chunk of their stages, while p micro-batches pass it; and transfers. */
+static double unevenness_seconds(const struct plan *plan, const struct tpp_cost *cost)
+{
+    const double p = plan->strategy.pipeline_parallel, m = (double)plan->strategy.num_micro_batches;
+    const double ends = plan->strategy.virtual_pipeline_stages > 1 ? 2 * p / m : 0;
+    return cost->imbalance_seconds * (m / p + (p > 1)) + ends * cost->time_terms[TPP_TIME_EMBEDDING_HEAD] +
+           cost->time_terms[TPP_TIME_PIPELINE_COMM];
+}
+
+enum { NUM_PLANS = 3000 };
+
+static void comparable_mode_agrees_with_the_closed_forms(void **state)
+{
+    (void)state;
+    uint32_t num_uniform = 0, num_pipelines = 0, num_other = 0;
+    struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    options.mode = TPP_SIMULATION_COMPARABLE;
+    for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
+        struct tpp_random random = {seed};
+        struct plan plan;
+        struct tpp_cost cost;
+        struct tpp_simulation_result result;
+        if (!make_plan(&random, &plan) || !simulate(&plan, &options, &cost, &result))
+            continue;
+        const double uneven = unevenness_seconds(&plan, &cost) / cost.step_seconds;
+        if (uneven <= 1e-3) {
+            check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3);
+            num_uniform++;
+            num_pipelines += plan.strategy.pipeline_parallel > 1;
+        } else { /* the closed forms hold for equal stages: no further off than what is uneven */
+            check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3 + uneven);
+            num_other++;
+        }
+    }
+    print_message("# %u plans with uniform stages, %u of them pipelines; %u others\n", num_uniform, num_pipelines, num_other);
+    assert_true(num_uniform > NUM_PLANS / 4 && num_pipelines > NUM_PLANS / 20);
+}
+
+static bool is_in_layers(const struct plan *plan)
+{
+    return plan->strategy.zero_stage >= 3 || tpp_engine_is_fsdp(plan->stack.engine);
+}
+
+static void events_agree_where_nothing_overlaps(void **state)
+{
+    (void)state;
+    uint32_t num_checked = 0, num_reducing = 0;
+    for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
+        struct tpp_random random = {seed};
+        struct plan plan;
+        struct tpp_cost cost;
+        struct tpp_simulation_result result;
+        struct tpp_simulation_options options = tpp_simulation_options_defaults();
+        if (!make_plan(&random, &plan) || is_in_layers(&plan))
+            continue;
+        plan.strategy.overlap_grad_reduce = plan.strategy.overlap_param_gather = false;
+        /* Operation by operation too: transfers in layers alone on their links take what their closed forms say. */
+        options.detail = seed % 4 == 0 ? TPP_DETAIL_OPS : TPP_DETAIL_LAYERS;
+        if (!simulate(&plan, &options, &cost, &result) ||
+            unevenness_seconds(&plan, &cost) > 1e-3 * cost.step_seconds)
+            continue;
+        check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3);
+        num_checked++;
+        num_reducing += plan.strategy.data_parallel > 1;
+    }
+    print_message("# %u plans, %u of them reduce gradients\n", num_checked, num_reducing);
+    assert_true(num_checked > NUM_PLANS / 6 && num_reducing > NUM_PLANS / 10);
+}
+
+/* Overlap is discrete here: what is left of the last bucket, gathers one bucket ahead, compute that waits. The closed form
+ * has one number for all of it (0.9 of a pass hides transfers). Single plans differ by a few percent, the mean does not. */
+static void events_stay_near_the_closed_forms_of_overlap(void **state)
+{
+    (void)state;
+    double worst[2] = {0, 0}, sums[2] = {0, 0};
+    uint32_t counts[2] = {0, 0};
+    for (uint64_t seed = 1; seed <= NUM_PLANS / 2; seed++) {
+        struct tpp_random random = {seed};
+        struct plan plan;
+        struct tpp_cost cost;
+        struct tpp_simulation_result result;
+        const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+        if (!make_plan(&random, &plan) || !simulate(&plan, &options, &cost, &result) ||
+            unevenness_seconds(&plan, &cost) > 1e-3 * cost.step_seconds)
+            continue;
+        const int kind = is_in_layers(&plan);
+        const double off = result.step_seconds / cost.step_seconds - 1;
+        sums[kind] += fabs(off);
+        counts[kind]++;
+        if (fabs(off) > fabs(worst[kind]))
+            worst[kind] = off;
+        check(&plan, seed, result.step_seconds, cost.step_seconds, 0.05);
+    }
+    for (int kind = 0; kind < 2; kind++)
+        print_message("# %s: %u plans, mean %.3f %%, worst %+.2f %%\n", kind ? "ZeRO-3 and FSDP" : "gradients in buckets",
+                      counts[kind], 100 * sums[kind] / counts[kind], 100 * worst[kind]);
+    assert_true(counts[0] > NUM_PLANS / 10 && counts[1] > 10);
+    assert_true(sums[0] < 0.003 * counts[0] && sums[1] < 0.01 * counts[1]);
+}
+
+static double step_seconds(const struct plan *plan, const struct tpp_simulation_options *options)
+{
+    struct tpp_cost cost;
+    struct tpp_simulation_result result;
+    return simulate(plan, options, &cost, &result) ? result.step_seconds : 0;
+}
+
+static void stragglers_only_ever_delay(void **state)
+{
+    (void)state;
+    uint32_t num_checked = 0;
+    for (uint64_t seed = 1; seed <= NUM_PLANS / 6; seed++) {
+        struct tpp_random random = {seed};
+        struct plan plan;
+        struct tpp_simulation_options options = tpp_simulation_options_defaults();
+        if (!make_plan(&random, &plan))
+            continue;
+        const double healthy = step_seconds(&plan, &options);
+        if (healthy == 0)
+            continue;
+        options.slow_gpu.stage = options.slow_nic.stage =
+            (uint32_t)tpp_random_range(&random, 0, plan.strategy.pipeline_parallel - 1);
+        options.slow_gpu.slowdown = tpp_random_uniform(&random, 1.05, 2);
+        const double slow_gpu = step_seconds(&plan, &options);
+        /* Later compute can make two transfers miss each other: a hair of time may come back. */
+        assert_true(slow_gpu > healthy * 0.999 && slow_gpu < healthy * options.slow_gpu.slowdown * 1.01);
+        options.num_replicas = 2; /* a healthy pipeline beside the slow one waits for it and changes nothing */
+        CHECK_NUMBER(step_seconds(&plan, &options), slow_gpu, 0.005);
+        options = tpp_simulation_options_defaults();
+        options.slow_nic.slowdown = tpp_random_uniform(&random, 1.5, 20);
+        assert_true(step_seconds(&plan, &options) > healthy * 0.999);
+        num_checked++;
+    }
+    assert_true(num_checked > NUM_PLANS / 20);
+}
+
+static void jitter_is_repeatable_and_costs_time(void **state)
+{
+    (void)state;
+    uint32_t num_checked = 0;
+    for (uint64_t seed = 1; seed <= NUM_PLANS / 6; seed++) {
+        struct tpp_random random = {seed};
+        struct plan plan;
+        struct tpp_simulation_options options = tpp_simulation_options_defaults();
+        if (!make_plan(&random, &plan) || plan.strategy.tensor_parallel < 4)
+            continue;
+        const double healthy = step_seconds(&plan, &options);
+        if (healthy == 0)
+            continue;
+        options.jitter_fraction = 0.05;
+        options.seed = seed;
+        const double first = step_seconds(&plan, &options), again = step_seconds(&plan, &options);
+        assert_true(first == again && first > healthy);
+        options.seed++;
+        assert_true(step_seconds(&plan, &options) != first);
+        num_checked++;
+    }
+    assert_true(num_checked > NUM_PLANS / 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(comparable_mode_agrees_with_the_closed_forms),
+        cmocka_unit_test(events_agree_where_nothing_overlaps),
+        cmocka_unit_test(events_stay_near_the_closed_forms_of_overlap),
+        cmocka_unit_test(stragglers_only_ever_delay),
+        cmocka_unit_test(jitter_is_repeatable_and_costs_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
