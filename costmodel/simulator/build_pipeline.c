@@ -31,7 +31,8 @@ static void read_chunks(struct tpp_build *build)
                                                       chunk->place.position / p);
         chunk->has_embedding = chunk->place.previous == TPP_ORDER_NO_CHUNK;
         chunk->has_head = chunk->place.next == TPP_ORDER_NO_CHUNK;
-        const double stage_layers = tpp_stage_layers(strategy, num_layers, chunk->place.position % p);
+        const double stage_layers =
+            tpp_stage_layers(strategy, build->evaluator->model, chunk->place.position % p).total;
         chunk->recomputed_fraction =
             stage_layers > 0 ? tpp_recomputed_layers(strategy, stage_layers) / stage_layers : 0;
         chunk->elements = chunk->num_layers * build->units[TPP_UNIT_LAYER].elements;

@@ -135,6 +135,9 @@ enum tpp_code tpp_simulation_new(struct tpp_evaluator *evaluator, const struct t
 {
     *out = NULL;
     struct tpp_cost cost;
+    if (evaluator->model->num_experts > 0)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "model.num_experts", "use the estimate without simulation",
+                        "the simulation does not know experts yet");
     enum tpp_code code = tpp_evaluator_cost(evaluator, strategy, &cost, err);
     if (code == TPP_OK)
         code = check_options(options, strategy->pipeline_parallel, err);
