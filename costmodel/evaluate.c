@@ -51,7 +51,8 @@ void tpp_evaluator_free(struct tpp_evaluator *evaluator)
 static double tied_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            const struct tpp_assembly *assembly)
 {
-    if (!evaluator->model->tied_embeddings || strategy->pipeline_parallel <= 1 || tpp_job_is_adapter(evaluator->job))
+    if (!evaluator->model->tied_embeddings || strategy->pipeline_parallel <= 1 ||
+        tpp_schedule_is_v_shaped(strategy->schedule) || tpp_job_is_adapter(evaluator->job))
         return 0;
     const uint32_t stride = strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel *
                             (strategy->pipeline_parallel - 1);
@@ -63,6 +64,7 @@ static double tied_seconds(const struct tpp_evaluator *evaluator, const struct t
 struct slowest {
     struct tpp_stage stage;       /* slowest one */
     double sum_seconds;           /* of all stages */
+    double sum_forward, sum_weight;
     double max_trainable, max_tensors;
     double first_forward, first_backward;
     double trainable_first, expert_first, max_expert;
@@ -88,6 +90,8 @@ static void add_stage(const struct tpp_evaluator *evaluator, const struct tpp_st
         slowest->expert_first = stage.expert_parameters;
     }
     slowest->sum_seconds += times * stage.seconds;
+    slowest->sum_forward += times * stage.forward_seconds;
+    slowest->sum_weight += times * stage.weight_seconds;
     slowest->max_trainable = fmax(slowest->max_trainable, stage.trainable_parameters);
     slowest->max_expert = fmax(slowest->max_expert, stage.expert_parameters);
     slowest->max_tensors = fmax(slowest->max_tensors, stage.num_parameter_tensors);
@@ -232,8 +236,13 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     memset(cost, 0, sizeof(*cost));
     walk_stages(evaluator, strategy, &assembly, &slowest, &cost->memory);
     tpp_walk_verdict(&cost->memory);
-    const struct tpp_pipeline_times times = {slowest.stage.seconds, slowest.sum_seconds - slowest.stage.seconds,
-                                             assembly.send_seconds};
+    const struct tpp_pipeline_times times = {
+        .slowest_seconds = slowest.stage.seconds,
+        .others_seconds = slowest.sum_seconds - slowest.stage.seconds,
+        .edge_seconds = assembly.send_seconds,
+        .others_forward_seconds = slowest.sum_forward - slowest.stage.forward_seconds,
+        .others_weight_seconds = slowest.sum_weight - slowest.stage.weight_seconds,
+    };
     const struct tpp_pipeline pipeline = tpp_pipeline_step(strategy, &times);
     tpp_stage_terms(&assembly, &slowest.stage, (double)strategy->num_micro_batches, cost->time_terms);
     cost->time_terms[TPP_TIME_BUBBLE] += pipeline.bubble_seconds;

@@ -69,6 +69,7 @@ struct tpp_stage {
     struct tpp_layer blend;          /* of its dense and MoE layers, when it has both */
     bool is_first, is_last;
     double forward_seconds, backward_seconds, recompute_seconds; /* of one micro-batch, communication included */
+    double weight_seconds;           /* part of backward_seconds: gradients of weights */
     double send_seconds;             /* device time of its transfers */
     double accumulate_seconds;       /* gradients added to those of earlier micro-batches; part of backward_seconds */
     double seconds;                  /* forward, backward, recompute and send */

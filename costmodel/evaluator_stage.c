@@ -51,6 +51,9 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
                            struct tpp_assembly *assembly, struct tpp_error *err)
 {
     memset(assembly, 0, sizeof(*assembly));
+    if (strategy->schedule == TPP_SCHEDULE_DUALPIPE)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "strategy.schedule", "use dualpipev, which needs no second copy",
+                        "the two copies of the model that dualpipe keeps are not modelled yet");
     assembly->decoder = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_DECODER);
     assembly->embedding = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_EMBEDDING);
     assembly->head = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_HEAD);
@@ -138,7 +141,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
 {
     stage->num_layers = layers.total;
     stage->is_first = index == 0;
-    stage->is_last = index + 1 == strategy->pipeline_parallel;
+    stage->is_last = index + 1 == (tpp_schedule_is_v_shaped(strategy->schedule) ? 1 : strategy->pipeline_parallel);
     stage->moe_layers = layers.moe;
     if (layers.moe > 0 && layers.moe < layers.total)
         stage->blend = tpp_layer_blend(assembly->decoder, layers.total - layers.moe, assembly->moe, layers.moe);
@@ -147,6 +150,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->recomputed_layers = tpp_recomputed_layers(strategy, L);
     stage->forward_seconds = L * (section_sum(layer, true) + assembly->sharded.forward_extra_seconds);
     stage->backward_seconds = L * (section_sum(layer, false) + assembly->sharded.backward_extra_seconds);
+    stage->weight_seconds = L * layer->section_seconds[TPP_SECTION_WEIGHT];
     stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * assembly->core_seconds;
     stage->parameters = L * layer->parameters;
     stage->trainable_parameters = L * layer->trainable_parameters;
@@ -159,6 +163,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
             continue;
         stage->forward_seconds += section_sum(ends[i], true);
         stage->backward_seconds += section_sum(ends[i], false);
+        stage->weight_seconds += ends[i]->section_seconds[TPP_SECTION_WEIGHT];
         stage->parameters += ends[i]->parameters;
         stage->trainable_parameters += ends[i]->trainable_parameters;
         stage->num_parameter_tensors += ends[i]->num_parameter_tensors;
@@ -170,7 +175,9 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->backward_seconds += stage->accumulate_seconds;
     /* A stage receives in forward unless first, in backward unless last; once a chunk. Inner chunks wrap around. */
     const double v = strategy->virtual_pipeline_stages;
-    const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - stage->is_first - stage->is_last : 0;
+    const bool is_turn = tpp_schedule_is_v_shaped(strategy->schedule) && index + 1 == strategy->pipeline_parallel;
+    const double local = stage->is_first + stage->is_last + 2 * is_turn;
+    const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - local : 0;
     stage->send_seconds = transfers * assembly->send_device_fraction * assembly->send_seconds;
     stage->seconds =
         stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds + stage->send_seconds;

@@ -27,6 +27,16 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
     }
 }
 
+/* What a micro-batch keeps between B and W, over what it keeps before: 32 s b h of 34 s b h a layer (4.3). */
+static const double weight_share = 32.0 / 34;
+
+/* `before`: micro-batches whose B is yet to come, `between`: those whose W is, when there are that many. */
+static double split_in_flight(double m, double before, double between)
+{
+    const double held = fmin(m, before);
+    return held + weight_share * fmin(m - held, between);
+}
+
 double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage)
 {
     const double p = strategy->pipeline_parallel, v = strategy->virtual_pipeline_stages, r = stage;
@@ -36,6 +46,19 @@ double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t
         return m;
     case TPP_SCHEDULE_INTERLEAVED:
         return fmin(2 * (p - r - 1) + (v - 1) * p + 1, m * v) / v;
+    case TPP_SCHEDULE_ZB_H1:
+    case TPP_SCHEDULE_ZB_1P:
+        return split_in_flight(m, p - r, r);
+    case TPP_SCHEDULE_ZB_H2:
+        return split_in_flight(m, 2 * (p - r) - 1, 2 * r);
+    case TPP_SCHEDULE_ZB_2P:
+        return fmin(m, 2 * p);
+    case TPP_SCHEDULE_ZB_V:
+        return fmin(m, p);
+    case TPP_SCHEDULE_DUALPIPE:
+        return fmin(m, p + 1);
+    case TPP_SCHEDULE_DUALPIPEV:
+        return fmin(m, p + 0.5); /* 2p + 1 of the 2p chunks' worth */
     default:
         return fmin(m, p - r);
     }

@@ -51,7 +51,8 @@ double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const st
 /* Layers of a stage of `num_layers` whose forward is run again in backward: none, all, or the first of each chunk (4.2 E). */
 double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers);
 
-/* In-flight micro-batches of stage `stage` (4.3) [exact]: E7. */
+/* In-flight micro-batches of stage `stage` (4.3) [exact]: E7. Where weight gradients come later, what they keep counts as
+ * 32/34 of a micro-batch: an upper bound, of attention that keeps no scores. */
 double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage);
 
 #endif

@@ -2,6 +2,13 @@
 
 #include <math.h>
 
+/* Number of edge latencies on the critical path of 1F1B: there and back once, and once more for every micro-batch but one in
+ * p. The first and one in p micro-batches find the message waiting. */
+static double one_f_one_b_edges(double p, double m)
+{
+    return 2 * (p - 1) + 2 * (m - 1 - ceil((m - 1) / p));
+}
+
 /* Number of edge latencies on the critical path. */
 static double edges(const struct tpp_strategy *strategy)
 {
@@ -9,20 +16,52 @@ static double edges(const struct tpp_strategy *strategy)
     const double m = (double)strategy->num_micro_batches;
     if (p <= 1)
         return 0;
-    if (strategy->schedule == TPP_SCHEDULE_INTERLEAVED)
-        return (2 * v - 1) * p - 2;
-    if (strategy->schedule == TPP_SCHEDULE_GPIPE)
+    switch (strategy->schedule) {
+    case TPP_SCHEDULE_INTERLEAVED:
+        return 2 * (v * p - 1);
+    case TPP_SCHEDULE_1F1B:
+        return one_f_one_b_edges(p, m);
+    case TPP_SCHEDULE_ZB_H1:
+    case TPP_SCHEDULE_ZB_1P:
+        return one_f_one_b_edges(p, fmin(m, p + 1));
+    default:
         return 2 * (p - 1);
-    return 2 * (p - 1) * ceil(m / p) + 2 * (p - 2);
+    }
+}
+
+/* Fill and drain: what the critical stage waits for the others. */
+static double bubble(const struct tpp_strategy *strategy, const struct tpp_pipeline_times *times)
+{
+    const double p = strategy->pipeline_parallel, m = (double)strategy->num_micro_batches;
+    const double R = times->others_seconds, R_F = times->others_forward_seconds, R_W = times->others_weight_seconds;
+    if (p <= 1)
+        return 0;
+    switch (strategy->schedule) {
+    case TPP_SCHEDULE_INTERLEAVED:
+        return R / strategy->virtual_pipeline_stages;
+    case TPP_SCHEDULE_ZB_H1:
+    case TPP_SCHEDULE_ZB_1P:
+        return fmax(0, R - R_W * (1 + fmin(m - 1, p - 1) / (p - 1)));
+    case TPP_SCHEDULE_ZB_H2:
+    case TPP_SCHEDULE_ZB_V:
+        return fmax(0, R - R_W * (1 + fmin(m - 1, 2 * (p - 1)) / (p - 1)));
+    case TPP_SCHEDULE_ZB_2P:
+        return 0;
+    case TPP_SCHEDULE_DUALPIPE:
+        return fmax(0, (p / 2 - 1) / (p - 1) * (2 * R - R_F - 3 * R_W));
+    case TPP_SCHEDULE_DUALPIPEV:
+        return fmax(0, (2 * R - R_F - 3 * R_W) / 2);
+    default:
+        return R;
+    }
 }
 
 struct tpp_pipeline tpp_pipeline_step(const struct tpp_strategy *strategy, const struct tpp_pipeline_times *times)
 {
-    const double v = strategy->schedule == TPP_SCHEDULE_INTERLEAVED ? strategy->virtual_pipeline_stages : 1;
     const double p = strategy->pipeline_parallel, m = (double)strategy->num_micro_batches;
     struct tpp_pipeline pipeline = {
         .busy_seconds = m * times->slowest_seconds,
-        .bubble_seconds = times->others_seconds / v,
+        .bubble_seconds = bubble(strategy, times),
         .edge_seconds = edges(strategy) * times->edge_seconds,
     };
     const double makespan = pipeline.busy_seconds + pipeline.bubble_seconds;

@@ -2,15 +2,18 @@
  * Pipeline Parallelism", section 6; cost-model 8.2).
  *
  * The lists come from letting the stages run by themselves: whenever a stage is free it takes a forward if memory allows, or
- * a backward if one is there, or else a weight gradient. Which of the first two goes first, which chunk's backward, and
- * whether a weight gradient follows its backward at once (it frees memory for the next forward) are three switches; the
- * setting with the shortest stages stays. O(operations * log p). */
+ * a backward if one is there, or else a weight gradient. Three switches: which of the first two goes first, whether a weight
+ * gradient follows its backward at once (it frees memory for the next forward), and whether a stage rather waits for an
+ * input that is about to come. The setting with the shortest stages stays. O(operations * log p). */
 #include "costmodel/schedules/schedule_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { NUM_SWITCHES = 3, NUM_SETTINGS = 1 << NUM_SWITCHES };
+
+/* A weight gradient is put off when the next input is known to come within this share of its time. */
+static const double longest_wait = 0.5;
 
 struct stage {
     uint32_t chunks[2];                  /* on the way there and on the way back */
@@ -31,7 +34,7 @@ struct search {
     struct stage *stages;
     double *ends[2];                     /* of F and of B by chunk * m + micro-batch; INFINITY before its start */
     uint32_t *heap;                      /* all stages, the first to wake on top */
-    bool takes_forward_first, takes_there_first, frees_at_once;
+    bool takes_forward_first, frees_at_once, waits_for_input; /* the switches */
 };
 
 static bool is_before(const struct search *search, uint32_t a, uint32_t b)
@@ -136,12 +139,29 @@ static struct choice choose_forward(const struct search *search, const struct st
 
 static struct choice choose_backward(const struct search *search, const struct stage *stage, double now)
 {
-    for (int k = 0; k < 2; k++) {
-        const int side = search->takes_there_first ? k : 1 - k;
+    for (int side = 0; side < 2; side++)
         if (ready_seconds(search, stage, TPP_OP_BACKWARD, side) <= now)
             return (struct choice){true, TPP_OP_BACKWARD, side};
-    }
     return (struct choice){0};
+}
+
+/* Earliest input that is on its way; INFINITY when none is. */
+static double next_arrival(const struct search *search, const struct stage *stage, double now)
+{
+    double next = INFINITY;
+    for (int side = 0; side < 2; side++)
+        for (int kind = TPP_OP_FORWARD; kind <= TPP_OP_BACKWARD; kind++) {
+            const double ready = ready_seconds(search, stage, (enum tpp_op_kind)kind, side);
+            if (ready > now && ready < next)
+                next = ready;
+        }
+    return next;
+}
+
+/* Of the weight gradient that would run next. */
+static double weight_seconds(const struct search *search, const struct stage *stage)
+{
+    return stage->num_weights > 0 ? search->problem->chunks[stage->list.ops[stage->next_weight].chunk].weight_seconds : 0;
 }
 
 static struct choice choose(const struct search *search, const struct stage *stage, double now)
@@ -154,7 +174,9 @@ static struct choice choose(const struct search *search, const struct stage *sta
     const struct choice second = search->takes_forward_first ? backward : forward;
     if (first.is_found || second.is_found)
         return first.is_found ? first : second;
-    return (struct choice){stage->num_weights > 0, TPP_OP_WEIGHT, 0};
+    const bool is_worth_a_wait =
+        search->waits_for_input && next_arrival(search, stage, now) - now < longest_wait * weight_seconds(search, stage);
+    return (struct choice){stage->num_weights > 0 && !is_worth_a_wait, TPP_OP_WEIGHT, 0};
 }
 
 static void run_weight(struct search *search, struct stage *stage, double now)
@@ -197,19 +219,6 @@ static void run_backward(struct search *search, struct stage *stage, int side, d
                 stage->free_seconds + edge_between(search, chunk, chunk - 1));
 }
 
-/* Earliest input that is on its way; INFINITY when none is. */
-static double next_arrival(const struct search *search, const struct stage *stage, double now)
-{
-    double next = INFINITY;
-    for (int side = 0; side < 2; side++)
-        for (int kind = TPP_OP_FORWARD; kind <= TPP_OP_BACKWARD; kind++) {
-            const double ready = ready_seconds(search, stage, (enum tpp_op_kind)kind, side);
-            if (ready > now && ready < next)
-                next = ready;
-        }
-    return next;
-}
-
 static void visit_stage(struct search *search, uint32_t index, double now)
 {
     struct stage *stage = &search->stages[index];
@@ -246,8 +255,8 @@ static void start_stage(const struct search *search, uint32_t index, struct tpp_
 static bool try_setting(struct search *search, unsigned setting, struct tpp_schedule_op *ops, double *span)
 {
     search->takes_forward_first = !(setting & 1);
-    search->takes_there_first = !(setting & 2);
-    search->frees_at_once = setting & 4;
+    search->frees_at_once = setting & 2;
+    search->waits_for_input = setting & 4;
     for (size_t i = 0; i < 4 * (size_t)search->p * search->m; i++)
         search->ends[0][i] = INFINITY;
     for (uint32_t index = 0; index < search->p; index++) {

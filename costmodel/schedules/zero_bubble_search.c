@@ -112,8 +112,10 @@ static void first_round(struct search *search)
         struct stage *stage = &search->stages[j];
         const uint32_t before = search->stages[j - 1].num_wanted;
         /* One fewer than the stage above, unless all micro-batches are under way. */
-        if (stage->num_wanted >= before && 1 + stage->num_wanted < search->m)
-            stage->num_wanted = before > 0 ? before - 1 : 0;
+        if (stage->num_wanted > before)
+            stage->num_wanted = before;
+        if (stage->num_wanted == before && before > 0 && 1 + before < search->m)
+            stage->num_wanted--;
     }
     for (uint32_t j = 0; j < p; j++)
         for (uint32_t i = 0; i < search->stages[j].num_wanted; i++)
@@ -141,7 +143,8 @@ static bool wants_forward(const struct search *search, uint32_t j)
     const struct stage *stage = &search->stages[j];
     if (stage->count[TPP_OP_FORWARD] >= search->m)
         return false;
-    if (!search->may_skip_forward || j + 1 == search->p)
+    const bool is_needed = stage->count[TPP_OP_FORWARD] == stage->count[TPP_OP_BACKWARD]; /* by this round's backward */
+    if (!search->may_skip_forward || j + 1 == search->p || is_needed)
         return true;
     const struct stage *next = stage + 1;
     if (stage->count[TPP_OP_FORWARD] < next->count[TPP_OP_FORWARD] + 2)

@@ -87,6 +87,61 @@ static void micro_batches_in_flight_are_example_e7(void **state)
     CHECK_NUMBER(tpp_in_flight_micro_batches(&few, 0), 3, 0);
 }
 
+static double seconds_of(enum tpp_schedule schedule, uint32_t p, uint32_t v, uint64_t m, double f, double b, double w,
+                         double edge)
+{
+    const struct tpp_strategy strategy = pipeline(schedule, p, v, m);
+    const struct tpp_pipeline_times times = {f + b + w, (p - 1) * (f + b + w), edge, (p - 1) * f, (p - 1) * w};
+    return tpp_pipeline_step(&strategy, &times).seconds;
+}
+
+static void zero_bubble_schedules_are_those_of_example_e8(void **state)
+{
+    (void)state;
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_H1, 8, 1, 24, 18.522, 18.086, 9.337, 0.601), 1310.405, 1e-6);
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_1P, 8, 1, 24, 18.522, 18.086, 9.337, 0.601), 1310.405, 1e-6);
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_H2, 8, 1, 24, 18.522, 18.086, 9.337, 0.601), 1236.632, 1e-6);
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_H1, 4, 1, 8, 1, 1, 1, 0), 27, 1e-12);
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_V, 4, 2, 8, 1, 1, 1, 0), 24, 1e-12); /* no bubble for F = B = W */
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_2P, 4, 1, 12, 1, 1, 1, 0), 36, 1e-12);
+    /* DualPipe idles 6 with F = W = 1, B_full = 2, F&B = 3 on 8 stages; 4 stages of DualPipeV of twice the length also. */
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_DUALPIPE, 8, 1, 20, 1, 1, 1, 0), 66, 1e-12);
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_DUALPIPEV, 4, 2, 10, 2, 2, 2, 0), 66, 1e-12);
+}
+
+static void messages_are_late_for_all_but_one_in_p_micro_batches(void **state)
+{
+    (void)state;
+    /* p=4: m=8 is 2(p-1) m/p + 2(p-2) = 16. m=5: 6 there and back and 2 for each of micro-batches 2, 3, 4, which the fifth
+     * does not add to: 12. One micro-batch: 6. */
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_1F1B, 4, 1, 8, 1, 1, 1, 0.001) - 33, 0.016, 1e-9);
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_1F1B, 4, 1, 5, 1, 1, 1, 0.001) - 24, 0.012, 1e-9);
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_1F1B, 4, 1, 1, 1, 1, 1, 0.001) - 12, 0.006, 1e-9);
+    /* All vp - 1 hops there and back: 2 (3 * 4 - 1). */
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_INTERLEAVED, 4, 3, 8, 1, 1, 1, 0.001) - 27, 0.022, 1e-9);
+}
+
+static void split_backwards_keep_more_in_flight(void **state)
+{
+    (void)state;
+    const double w = 32.0 / 34; /* of a micro-batch that waits for W only */
+    const struct tpp_strategy h1 = pipeline(TPP_SCHEDULE_ZB_H1, 8, 1, 64), h2 = pipeline(TPP_SCHEDULE_ZB_H2, 8, 1, 64);
+    const struct tpp_strategy few = pipeline(TPP_SCHEDULE_ZB_H2, 8, 1, 3);
+    const struct tpp_strategy two = pipeline(TPP_SCHEDULE_ZB_2P, 8, 1, 64), shape = pipeline(TPP_SCHEDULE_ZB_V, 8, 2, 64);
+    const struct tpp_strategy dual = pipeline(TPP_SCHEDULE_DUALPIPE, 8, 1, 64);
+    const struct tpp_strategy half = pipeline(TPP_SCHEDULE_DUALPIPEV, 8, 2, 64);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&h1, 0), 8, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&h1, 5), 3 + 5 * w, 1e-12);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&h2, 0), 15, 0); /* E7 */
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&h2, 2), 11 + 4 * w, 1e-12);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&few, 0), 3, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&few, 7), 1 + 2 * w, 1e-12);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&two, 4), 16, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&shape, 4), 8, 0);
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&dual, 4), 9, 0); /* E7 */
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&half, 4), 8.5, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +151,9 @@ int main(void)
         cmocka_unit_test(a_slower_last_stage_sets_the_pace),
         cmocka_unit_test(one_stage_has_no_bubble),
         cmocka_unit_test(micro_batches_in_flight_are_example_e7),
+        cmocka_unit_test(zero_bubble_schedules_are_those_of_example_e8),
+        cmocka_unit_test(messages_are_late_for_all_but_one_in_p_micro_batches),
+        cmocka_unit_test(split_backwards_keep_more_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

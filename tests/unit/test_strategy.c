@@ -450,7 +450,7 @@ static void values_outside_an_enum_are_refused(void **state)
     s.recompute = (enum tpp_recompute)7;
     expect_refused(s, &coder, &job, &megatron, "strategy.recompute");
     s = make(1, 1, 1);
-    s.schedule = (enum tpp_schedule)7;
+    s.schedule = TPP_SCHEDULE_COUNT;
     expect_refused(s, &coder, &job, &megatron, "strategy.schedule");
     s = make(1, 1, 1);
     s.context_kind = (enum tpp_context_kind)7;

@@ -154,7 +154,7 @@ static struct tpp_strategy random_strategy(struct tpp_random *random)
         .recompute = (enum tpp_recompute)some(random, 2),
         .recompute_method = (enum tpp_recompute_method)some(random, 1),
         .recompute_num_layers = some(random, 2),
-        .schedule = (enum tpp_schedule)some(random, 2),
+        .schedule = (enum tpp_schedule)some(random, TPP_SCHEDULE_COUNT - 1),
         .first_stage_layers = some(random, 2),
         .last_stage_layers = some(random, 2),
         .account_for_embedding = coin(random),
