@@ -100,14 +100,17 @@ static uint32_t count_moe(const struct tpp_model *model, uint32_t first, uint32_
     return moe;
 }
 
-/* Layers lie on chunks in the order chunk 0 of every stage, then chunk 1 of every stage (launch-formats 1.4). */
+/* Layers lie on chunks in the order chunk 0 of every stage, then chunk 1 of every stage (launch-formats 1.4), and in a V
+ * chunk 1 from the last stage back to the first. */
 static struct tpp_stage_layers walk_chunks(const struct tpp_strategy *strategy, const struct tpp_model *model,
                                            uint32_t index)
 {
     struct tpp_stage_layers layers = {0, 0};
     uint32_t first = 0;
     for (uint32_t chunk = 0; chunk < strategy->virtual_pipeline_stages; chunk++) {
-        for (uint32_t stage = 0; stage < strategy->pipeline_parallel; stage++) {
+        const bool is_back = chunk == 1 && tpp_schedule_is_v_shaped(strategy->schedule);
+        for (uint32_t k = 0; k < strategy->pipeline_parallel; k++) {
+            const uint32_t stage = is_back ? strategy->pipeline_parallel - 1 - k : k;
             const uint32_t count = tpp_strategy_chunk_layers(strategy, model->num_layers, stage, chunk);
             if (stage == index) {
                 layers.total += count;

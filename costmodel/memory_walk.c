@@ -27,14 +27,11 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
     }
 }
 
-/* What a micro-batch keeps between B and W, over what it keeps before: 32 s b h of 34 s b h a layer (4.3). */
-static const double weight_share = 32.0 / 34;
-
 /* `before`: micro-batches whose B is yet to come, `between`: those whose W is, when there are that many. */
 static double split_in_flight(double m, double before, double between)
 {
     const double held = fmin(m, before);
-    return held + weight_share * fmin(m - held, between);
+    return held + TPP_WEIGHT_ACTIVATION_FRACTION * fmin(m - held, between);
 }
 
 double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage)

@@ -51,6 +51,10 @@ double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const st
 /* Layers of a stage of `num_layers` whose forward is run again in backward: none, all, or the first of each chunk (4.2 E). */
 double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers);
 
+/* What a micro-batch keeps between B and W, over what it keeps before B: 32 s b h of 34 s b h a layer, with attention that
+ * keeps no scores (4.3). */
+#define TPP_WEIGHT_ACTIVATION_FRACTION (32.0 / 34)
+
 /* In-flight micro-batches of stage `stage` (4.3) [exact]: E7. Where weight gradients come later, what they keep counts as
  * 32/34 of a micro-batch: an upper bound, of attention that keeps no scores. */
 double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage);

@@ -35,7 +35,7 @@ static void next_turn(const struct tpp_schedule_problem *problem, struct turn *t
 static void add_forward(const struct tpp_schedule_problem *problem, uint32_t stage, struct turn *turn,
                         struct tpp_op_list *list)
 {
-    tpp_op_add(list, TPP_OP_FORWARD, turn->chunk * problem->pipeline_parallel + stage, turn->group_start + turn->offset);
+    tpp_op_add(list, TPP_SCHEDULE_OP_FORWARD, turn->chunk * problem->pipeline_parallel + stage, turn->group_start + turn->offset);
     next_turn(problem, turn);
 }
 
@@ -44,7 +44,7 @@ static void add_backward(const struct tpp_schedule_problem *problem, uint32_t st
                          struct tpp_op_list *list)
 {
     const uint32_t chunk = problem->virtual_pipeline_stages - 1 - turn->chunk;
-    tpp_op_add(list, TPP_OP_BACKWARD, chunk * problem->pipeline_parallel + stage, turn->group_start + turn->offset);
+    tpp_op_add(list, TPP_SCHEDULE_OP_BACKWARD, chunk * problem->pipeline_parallel + stage, turn->group_start + turn->offset);
     next_turn(problem, turn);
 }
 

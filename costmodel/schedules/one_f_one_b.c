@@ -7,18 +7,18 @@ void tpp_order_one_f_one_b(uint32_t num_micro_batches, uint32_t stage, uint32_t 
 {
     const uint32_t m = num_micro_batches, first = warm_up < m ? warm_up : m;
     for (uint32_t i = 0; i < first; i++)
-        tpp_op_add(list, TPP_OP_FORWARD, stage, i);
+        tpp_op_add(list, TPP_SCHEDULE_OP_FORWARD, stage, i);
     for (uint32_t i = 0; i < m; i++) {
         if (first + i < m)
-            tpp_op_add(list, TPP_OP_FORWARD, stage, first + i);
-        tpp_op_add(list, TPP_OP_BACKWARD, stage, i);
+            tpp_op_add(list, TPP_SCHEDULE_OP_FORWARD, stage, first + i);
+        tpp_op_add(list, TPP_SCHEDULE_OP_BACKWARD, stage, i);
         if (i >= delay)
-            tpp_op_add(list, TPP_OP_WEIGHT, stage, i - delay);
+            tpp_op_add(list, TPP_SCHEDULE_OP_WEIGHT, stage, i - delay);
     }
     if (delay == TPP_NO_WEIGHT_OPS)
         return;
     for (uint32_t i = m > delay ? m - delay : 0; i < m; i++)
-        tpp_op_add(list, TPP_OP_WEIGHT, stage, i);
+        tpp_op_add(list, TPP_SCHEDULE_OP_WEIGHT, stage, i);
 }
 
 static void order(const struct tpp_schedule_problem *problem, uint32_t stage, struct tpp_op_list *list)

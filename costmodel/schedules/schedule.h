@@ -20,12 +20,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum tpp_op_kind { TPP_OP_FORWARD, TPP_OP_BACKWARD, TPP_OP_WEIGHT };
+enum tpp_schedule_op_kind { TPP_SCHEDULE_OP_FORWARD, TPP_SCHEDULE_OP_BACKWARD, TPP_SCHEDULE_OP_WEIGHT };
 
 struct tpp_schedule_op {
     uint32_t micro_batch;
     uint16_t chunk;     /* in model order; DualPipe: p + stage in the second direction */
-    uint8_t kind;       /* enum tpp_op_kind */
+    uint8_t kind;       /* enum tpp_schedule_op_kind */
     uint8_t is_paired;  /* runs together with the next op of the list, as one block: DualPipe's overlapped F and B */
 };
 

@@ -50,10 +50,10 @@ static size_t finish_index(const struct loop *loop, uint32_t chunk, uint32_t mic
  * chunk before it: the lists say so. */
 static double arrival(const struct loop *loop, const struct tpp_schedule_op *op)
 {
-    if (op->kind == TPP_OP_WEIGHT)
+    if (op->kind == TPP_SCHEDULE_OP_WEIGHT)
         return 0;
     const struct route *route = &loop->routes[op->chunk];
-    const bool is_forward = op->kind == TPP_OP_FORWARD;
+    const bool is_forward = op->kind == TPP_SCHEDULE_OP_FORWARD;
     const uint32_t source = is_forward ? route->previous : route->next;
     if (source == TPP_NO_CHUNK)
         return 0;
@@ -86,7 +86,7 @@ static struct block next_block(const struct loop *loop, const struct tpp_schedul
         if (!op->is_paired)
             break;
     }
-    if (has_kind[TPP_OP_FORWARD] && has_kind[TPP_OP_BACKWARD])
+    if (has_kind[TPP_SCHEDULE_OP_FORWARD] && has_kind[TPP_SCHEDULE_OP_BACKWARD])
         block.seconds = fmax(0, block.seconds - loop->problem->pair_hidden_seconds);
     return block;
 }
@@ -102,10 +102,10 @@ static void finish_block(struct loop *loop, uint32_t stage, const struct block *
         const struct tpp_schedule_op *op = &ops[cursor->head];
         times[cursor->head].start_seconds = block->start_seconds;
         times[cursor->head].end_seconds = end;
-        if (op->kind == TPP_OP_WEIGHT)
+        if (op->kind == TPP_SCHEDULE_OP_WEIGHT)
             continue;
         const struct route *route = &loop->routes[op->chunk];
-        const bool is_forward = op->kind == TPP_OP_FORWARD;
+        const bool is_forward = op->kind == TPP_SCHEDULE_OP_FORWARD;
         loop->finish[op->kind][finish_index(loop, op->chunk, op->micro_batch)] = end;
         if ((is_forward ? route->next : route->previous) != TPP_NO_CHUNK)
             wake(loop, is_forward ? route->next_stage : route->previous_stage);
@@ -147,13 +147,13 @@ static struct route make_route(const struct tpp_schedule_problem *problem, uint3
         route.previous_stage = tpp_schedule_chunk_stage(info->placement, p, route.previous);
         const bool crosses = route.previous_stage != route.stage;
         route.previous_edge = crosses ? problem->edge_seconds : 0;
-        route.seconds[TPP_OP_FORWARD] += crosses ? problem->transfer_seconds : 0;
+        route.seconds[TPP_SCHEDULE_OP_FORWARD] += crosses ? problem->transfer_seconds : 0;
     }
     if (route.next != TPP_NO_CHUNK) {
         route.next_stage = tpp_schedule_chunk_stage(info->placement, p, route.next);
         const bool crosses = route.next_stage != route.stage;
         route.next_edge = crosses ? problem->edge_seconds : 0;
-        route.seconds[TPP_OP_BACKWARD] += crosses ? problem->transfer_seconds : 0;
+        route.seconds[TPP_SCHEDULE_OP_BACKWARD] += crosses ? problem->transfer_seconds : 0;
     }
     return route;
 }
@@ -173,10 +173,10 @@ static enum tpp_code prepare(struct loop *loop, struct tpp_error *err)
         return code;
     loop->routes = run->cursors.data;
     loop->cursors = (struct cursor *)(loop->routes + num_chunks);
-    loop->finish[TPP_OP_FORWARD] = run->finish.data;
-    loop->finish[TPP_OP_BACKWARD] = loop->finish[TPP_OP_FORWARD] + cells;
+    loop->finish[TPP_SCHEDULE_OP_FORWARD] = run->finish.data;
+    loop->finish[TPP_SCHEDULE_OP_BACKWARD] = loop->finish[TPP_SCHEDULE_OP_FORWARD] + cells;
     for (size_t i = 0; i < 2 * cells; i++)
-        loop->finish[TPP_OP_FORWARD][i] = not_finished;
+        loop->finish[TPP_SCHEDULE_OP_FORWARD][i] = not_finished;
     for (uint32_t chunk = 0; chunk < num_chunks; chunk++)
         loop->routes[chunk] = make_route(loop->problem, chunk);
     for (uint32_t stage = 0; stage < run->num_stages; stage++) {

@@ -15,9 +15,9 @@ static struct alive after_op(const struct tpp_schedule_problem *problem, const s
     const struct tpp_schedule_chunk *chunk = tpp_problem_chunk(problem, op->chunk);
     const double kept = is_split ? chunk->weight_activation_bytes : 0;
     switch (op->kind) {
-    case TPP_OP_BACKWARD:
+    case TPP_SCHEDULE_OP_BACKWARD:
         return (struct alive){alive.bytes - chunk->activation_bytes + kept, alive.num_chunks - 1};
-    case TPP_OP_WEIGHT:
+    case TPP_SCHEDULE_OP_WEIGHT:
         return (struct alive){alive.bytes - kept, alive.num_chunks};
     default:
         return alive;
@@ -34,7 +34,7 @@ void tpp_schedule_walk_memory(struct tpp_schedule_run *run, const struct tpp_sch
     uint32_t most_chunks = 0;
     for (size_t first = 0, end; first < run->ops_a_stage; first = end) {
         for (end = first; end == first || ops[end - 1].is_paired; end++) {
-            if (ops[end].kind != TPP_OP_FORWARD)
+            if (ops[end].kind != TPP_SCHEDULE_OP_FORWARD)
                 continue;
             alive.bytes += tpp_problem_chunk(problem, ops[end].chunk)->activation_bytes;
             alive.num_chunks++;

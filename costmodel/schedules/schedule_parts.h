@@ -10,7 +10,7 @@ struct tpp_op_list {
     size_t count;
 };
 
-static inline void tpp_op_add(struct tpp_op_list *list, enum tpp_op_kind kind, uint32_t chunk, uint32_t micro_batch)
+static inline void tpp_op_add(struct tpp_op_list *list, enum tpp_schedule_op_kind kind, uint32_t chunk, uint32_t micro_batch)
 {
     list->ops[list->count++] =
         (struct tpp_schedule_op){.micro_batch = micro_batch, .chunk = (uint16_t)chunk, .kind = (uint8_t)kind};

@@ -22,7 +22,7 @@ static uint32_t base_of(const struct progress *progress, int phase)
 
 static void forward(struct progress *progress, int phase)
 {
-    tpp_op_add(progress->list, TPP_OP_FORWARD, chunk_of(progress, phase),
+    tpp_op_add(progress->list, TPP_SCHEDULE_OP_FORWARD, chunk_of(progress, phase),
                base_of(progress, phase) + progress->num_forwards[phase]++);
 }
 
@@ -31,7 +31,7 @@ static void input_gradient(struct progress *progress, int phase)
 {
     if (progress->next_weight == SIZE_MAX)
         progress->next_weight = progress->list->count;
-    tpp_op_add(progress->list, TPP_OP_BACKWARD, chunk_of(progress, phase),
+    tpp_op_add(progress->list, TPP_SCHEDULE_OP_BACKWARD, chunk_of(progress, phase),
                base_of(progress, phase) + progress->num_backwards[phase]++);
 }
 
@@ -39,9 +39,9 @@ static void input_gradient(struct progress *progress, int phase)
 static void backward(struct progress *progress, int phase)
 {
     const uint32_t micro_batch = base_of(progress, phase) + progress->num_backwards[phase]++;
-    tpp_op_add(progress->list, TPP_OP_BACKWARD, chunk_of(progress, phase), micro_batch);
+    tpp_op_add(progress->list, TPP_SCHEDULE_OP_BACKWARD, chunk_of(progress, phase), micro_batch);
     tpp_op_pair(progress->list);
-    tpp_op_add(progress->list, TPP_OP_WEIGHT, chunk_of(progress, phase), micro_batch);
+    tpp_op_add(progress->list, TPP_SCHEDULE_OP_WEIGHT, chunk_of(progress, phase), micro_batch);
 }
 
 static void forward_with_backward(struct progress *progress, int forward_phase)
@@ -55,10 +55,10 @@ static void forward_with_backward(struct progress *progress, int forward_phase)
 static void weight(struct progress *progress)
 {
     const struct tpp_schedule_op op = progress->list->ops[progress->next_weight];
-    tpp_op_add(progress->list, TPP_OP_WEIGHT, op.chunk, op.micro_batch);
+    tpp_op_add(progress->list, TPP_SCHEDULE_OP_WEIGHT, op.chunk, op.micro_batch);
     size_t next = progress->next_weight + 1;
     while (next < progress->list->count &&
-           (progress->list->ops[next].kind != TPP_OP_BACKWARD || progress->list->ops[next].is_paired))
+           (progress->list->ops[next].kind != TPP_SCHEDULE_OP_BACKWARD || progress->list->ops[next].is_paired))
         next++;
     progress->next_weight = next < progress->list->count ? next : SIZE_MAX;
 }

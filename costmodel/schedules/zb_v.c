@@ -86,17 +86,17 @@ static double edge_between(const struct search *search, uint32_t chunk, uint32_t
 }
 
 /* When the next forward or backward of one of the stage's chunks can start; INFINITY when that is not known yet. */
-static double ready_seconds(const struct search *search, const struct stage *stage, enum tpp_op_kind kind, int side)
+static double ready_seconds(const struct search *search, const struct stage *stage, enum tpp_schedule_op_kind kind, int side)
 {
     const uint32_t chunk = stage->chunks[side], last = 2 * search->p - 1;
-    const uint32_t i = kind == TPP_OP_FORWARD ? stage->forwards[side] : stage->backwards[side];
-    if (i == search->m || (kind == TPP_OP_BACKWARD && i == stage->forwards[side]))
+    const uint32_t i = kind == TPP_SCHEDULE_OP_FORWARD ? stage->forwards[side] : stage->backwards[side];
+    if (i == search->m || (kind == TPP_SCHEDULE_OP_BACKWARD && i == stage->forwards[side]))
         return INFINITY;
-    if (kind == TPP_OP_FORWARD && chunk == 0)
+    if (kind == TPP_SCHEDULE_OP_FORWARD && chunk == 0)
         return 0;
-    if (kind == TPP_OP_BACKWARD && chunk == last)
-        return search->ends[TPP_OP_FORWARD][(size_t)chunk * search->m + i];
-    const uint32_t source = kind == TPP_OP_FORWARD ? chunk - 1 : chunk + 1;
+    if (kind == TPP_SCHEDULE_OP_BACKWARD && chunk == last)
+        return search->ends[TPP_SCHEDULE_OP_FORWARD][(size_t)chunk * search->m + i];
+    const uint32_t source = kind == TPP_SCHEDULE_OP_FORWARD ? chunk - 1 : chunk + 1;
     return search->ends[kind][(size_t)source * search->m + i] + edge_between(search, chunk, source);
 }
 
@@ -125,23 +125,23 @@ static bool may_forward(const struct search *search, const struct stage *stage, 
 
 struct choice {
     bool is_found;
-    enum tpp_op_kind kind;
+    enum tpp_schedule_op_kind kind;
     int side;
 };
 
 static struct choice choose_forward(const struct search *search, const struct stage *stage, double now)
 {
     for (int side = 1; side >= 0; side--)
-        if (ready_seconds(search, stage, TPP_OP_FORWARD, side) <= now && may_forward(search, stage, side))
-            return (struct choice){true, TPP_OP_FORWARD, side};
+        if (ready_seconds(search, stage, TPP_SCHEDULE_OP_FORWARD, side) <= now && may_forward(search, stage, side))
+            return (struct choice){true, TPP_SCHEDULE_OP_FORWARD, side};
     return (struct choice){0};
 }
 
 static struct choice choose_backward(const struct search *search, const struct stage *stage, double now)
 {
     for (int side = 0; side < 2; side++)
-        if (ready_seconds(search, stage, TPP_OP_BACKWARD, side) <= now)
-            return (struct choice){true, TPP_OP_BACKWARD, side};
+        if (ready_seconds(search, stage, TPP_SCHEDULE_OP_BACKWARD, side) <= now)
+            return (struct choice){true, TPP_SCHEDULE_OP_BACKWARD, side};
     return (struct choice){0};
 }
 
@@ -150,8 +150,8 @@ static double next_arrival(const struct search *search, const struct stage *stag
 {
     double next = INFINITY;
     for (int side = 0; side < 2; side++)
-        for (int kind = TPP_OP_FORWARD; kind <= TPP_OP_BACKWARD; kind++) {
-            const double ready = ready_seconds(search, stage, (enum tpp_op_kind)kind, side);
+        for (int kind = TPP_SCHEDULE_OP_FORWARD; kind <= TPP_SCHEDULE_OP_BACKWARD; kind++) {
+            const double ready = ready_seconds(search, stage, (enum tpp_schedule_op_kind)kind, side);
             if (ready > now && ready < next)
                 next = ready;
         }
@@ -168,7 +168,7 @@ static struct choice choose(const struct search *search, const struct stage *sta
 {
     const bool has_forwards = stage->forwards[0] < search->m || stage->forwards[1] < search->m;
     if (search->frees_at_once && stage->num_weights > 0 && has_forwards)
-        return (struct choice){true, TPP_OP_WEIGHT, 0};
+        return (struct choice){true, TPP_SCHEDULE_OP_WEIGHT, 0};
     const struct choice forward = choose_forward(search, stage, now), backward = choose_backward(search, stage, now);
     const struct choice first = search->takes_forward_first ? forward : backward;
     const struct choice second = search->takes_forward_first ? backward : forward;
@@ -176,19 +176,19 @@ static struct choice choose(const struct search *search, const struct stage *sta
         return first.is_found ? first : second;
     const bool is_worth_a_wait =
         search->waits_for_input && next_arrival(search, stage, now) - now < longest_wait * weight_seconds(search, stage);
-    return (struct choice){stage->num_weights > 0 && !is_worth_a_wait, TPP_OP_WEIGHT, 0};
+    return (struct choice){stage->num_weights > 0 && !is_worth_a_wait, TPP_SCHEDULE_OP_WEIGHT, 0};
 }
 
 static void run_weight(struct search *search, struct stage *stage, double now)
 {
     const struct tpp_schedule_op op = stage->list.ops[stage->next_weight];
-    tpp_op_add(&stage->list, TPP_OP_WEIGHT, op.chunk, op.micro_batch);
+    tpp_op_add(&stage->list, TPP_SCHEDULE_OP_WEIGHT, op.chunk, op.micro_batch);
     stage->bytes -= weight_bytes(search, op.chunk);
     stage->free_seconds = now + search->problem->chunks[op.chunk].weight_seconds;
     stage->num_weights--;
     do
         stage->next_weight++;
-    while (stage->num_weights > 0 && stage->list.ops[stage->next_weight].kind != TPP_OP_BACKWARD);
+    while (stage->num_weights > 0 && stage->list.ops[stage->next_weight].kind != TPP_SCHEDULE_OP_BACKWARD);
 }
 
 static void run_forward(struct search *search, struct stage *stage, int side, double now)
@@ -197,8 +197,8 @@ static void run_forward(struct search *search, struct stage *stage, int side, do
     const double transfer = chunk > 0 && chunk != search->p ? search->problem->transfer_seconds : 0;
     stage->bytes += forward_bytes(search, chunk);
     stage->free_seconds = now + search->problem->chunks[chunk].forward_seconds + transfer;
-    search->ends[TPP_OP_FORWARD][(size_t)chunk * search->m + i] = stage->free_seconds;
-    tpp_op_add(&stage->list, TPP_OP_FORWARD, chunk, i);
+    search->ends[TPP_SCHEDULE_OP_FORWARD][(size_t)chunk * search->m + i] = stage->free_seconds;
+    tpp_op_add(&stage->list, TPP_SCHEDULE_OP_FORWARD, chunk, i);
     if (chunk + 1 < 2 * search->p)
         wake_at(search, tpp_schedule_chunk_stage(TPP_PLACEMENT_V, search->p, chunk + 1),
                 stage->free_seconds + edge_between(search, chunk, chunk + 1));
@@ -212,8 +212,8 @@ static void run_backward(struct search *search, struct stage *stage, int side, d
         stage->next_weight = stage->list.count;
     stage->bytes += weight_bytes(search, chunk) - forward_bytes(search, chunk);
     stage->free_seconds = now + search->problem->chunks[chunk].backward_seconds + transfer;
-    search->ends[TPP_OP_BACKWARD][(size_t)chunk * search->m + i] = stage->free_seconds;
-    tpp_op_add(&stage->list, TPP_OP_BACKWARD, chunk, i);
+    search->ends[TPP_SCHEDULE_OP_BACKWARD][(size_t)chunk * search->m + i] = stage->free_seconds;
+    tpp_op_add(&stage->list, TPP_SCHEDULE_OP_BACKWARD, chunk, i);
     if (chunk > 0)
         wake_at(search, tpp_schedule_chunk_stage(TPP_PLACEMENT_V, search->p, chunk - 1),
                 stage->free_seconds + edge_between(search, chunk, chunk - 1));
@@ -229,9 +229,9 @@ static void visit_stage(struct search *search, uint32_t index, double now)
     }
     if (stage->list.count == 0)
         stage->first_start_seconds = now;
-    if (choice.kind == TPP_OP_WEIGHT)
+    if (choice.kind == TPP_SCHEDULE_OP_WEIGHT)
         run_weight(search, stage, now);
-    else if (choice.kind == TPP_OP_FORWARD)
+    else if (choice.kind == TPP_SCHEDULE_OP_FORWARD)
         run_forward(search, stage, choice.side, now);
     else
         run_backward(search, stage, choice.side, now);
@@ -288,9 +288,9 @@ static enum tpp_code prepare(struct tpp_schedule_run *run, const struct tpp_sche
         return code;
     *search = (struct search){
         .problem = problem, .p = p, .m = m, .ops_a_stage = run->ops_a_stage, .stages = run->search.data};
-    search->ends[TPP_OP_FORWARD] = (double *)(search->stages + p);
-    search->ends[TPP_OP_BACKWARD] = search->ends[TPP_OP_FORWARD] + cells / 2;
-    search->heap = (uint32_t *)(search->ends[TPP_OP_FORWARD] + cells);
+    search->ends[TPP_SCHEDULE_OP_FORWARD] = (double *)(search->stages + p);
+    search->ends[TPP_SCHEDULE_OP_BACKWARD] = search->ends[TPP_SCHEDULE_OP_FORWARD] + cells / 2;
+    search->heap = (uint32_t *)(search->ends[TPP_SCHEDULE_OP_FORWARD] + cells);
     return TPP_OK;
 }
 

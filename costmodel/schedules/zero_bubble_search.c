@@ -36,37 +36,37 @@ struct search {
 };
 
 /* When the input of the next op of `kind` arrives at a stage. */
-static double arrival(const struct search *search, uint32_t stage, enum tpp_op_kind kind)
+static double arrival(const struct search *search, uint32_t stage, enum tpp_schedule_op_kind kind)
 {
-    if (kind == TPP_OP_FORWARD && stage > 0)
-        return search->forward_end[(size_t)(stage - 1) * search->m + search->stages[stage].count[TPP_OP_FORWARD]] +
+    if (kind == TPP_SCHEDULE_OP_FORWARD && stage > 0)
+        return search->forward_end[(size_t)(stage - 1) * search->m + search->stages[stage].count[TPP_SCHEDULE_OP_FORWARD]] +
                search->edge_seconds;
-    if (kind == TPP_OP_BACKWARD && stage + 1 < search->p)
+    if (kind == TPP_SCHEDULE_OP_BACKWARD && stage + 1 < search->p)
         return search->backward_end[stage + 1] + search->edge_seconds;
     return 0;
 }
 
-static double change_bytes(const struct stage *stage, enum tpp_op_kind kind)
+static double change_bytes(const struct stage *stage, enum tpp_schedule_op_kind kind)
 {
-    if (kind == TPP_OP_FORWARD)
+    if (kind == TPP_SCHEDULE_OP_FORWARD)
         return stage->forward_bytes;
-    return kind == TPP_OP_BACKWARD ? stage->weight_bytes - stage->forward_bytes : -stage->weight_bytes;
+    return kind == TPP_SCHEDULE_OP_BACKWARD ? stage->weight_bytes - stage->forward_bytes : -stage->weight_bytes;
 }
 
-static void put(struct search *search, uint32_t index, enum tpp_op_kind kind)
+static void put(struct search *search, uint32_t index, enum tpp_schedule_op_kind kind)
 {
     struct stage *stage = &search->stages[index];
     const double start = fmax(stage->clock_seconds, arrival(search, index, kind));
-    if (stage->count[TPP_OP_FORWARD] == 0)
+    if (stage->count[TPP_SCHEDULE_OP_FORWARD] == 0)
         stage->first_start_seconds = start;
     else
         stage->idle_seconds += start - stage->clock_seconds;
     search->most_idle_seconds = fmax(search->most_idle_seconds, stage->idle_seconds);
     stage->clock_seconds = start + stage->seconds[kind];
     stage->bytes += change_bytes(stage, kind);
-    if (kind == TPP_OP_FORWARD)
+    if (kind == TPP_SCHEDULE_OP_FORWARD)
         search->forward_end[(size_t)index * search->m + stage->count[kind]] = stage->clock_seconds;
-    if (kind == TPP_OP_BACKWARD)
+    if (kind == TPP_SCHEDULE_OP_BACKWARD)
         search->backward_end[index] = stage->clock_seconds;
     tpp_op_add(&stage->list, kind, index, stage->count[kind]);
     stage->count[kind]++;
@@ -74,7 +74,7 @@ static void put(struct search *search, uint32_t index, enum tpp_op_kind kind)
 
 static bool has_weight(const struct stage *stage)
 {
-    return stage->count[TPP_OP_WEIGHT] < stage->count[TPP_OP_BACKWARD];
+    return stage->count[TPP_SCHEDULE_OP_WEIGHT] < stage->count[TPP_SCHEDULE_OP_BACKWARD];
 }
 
 /* Forwards beyond the first that a stage takes before its first backward arrives at `arrival_seconds`; moves *clock on. */
@@ -83,8 +83,8 @@ static uint32_t extra_forwards(const struct search *search, const struct stage *
 {
     double bytes = stage->bytes + stage->forward_bytes;
     uint32_t extra = 0;
-    while (stage->count[TPP_OP_FORWARD] + extra < search->m && bytes <= stage->limit_bytes) {
-        const double end = *clock + stage->seconds[TPP_OP_FORWARD];
+    while (stage->count[TPP_SCHEDULE_OP_FORWARD] + extra < search->m && bytes <= stage->limit_bytes) {
+        const double end = *clock + stage->seconds[TPP_SCHEDULE_OP_FORWARD];
         if (search->must_fit_before_backward ? end > arrival_seconds : *clock >= arrival_seconds)
             break;
         *clock = end;
@@ -99,14 +99,14 @@ static void first_round(struct search *search)
 {
     const uint32_t p = search->p;
     for (uint32_t j = 0; j < p; j++)
-        put(search, j, TPP_OP_FORWARD);
-    double backward_end = search->stages[p - 1].clock_seconds + search->stages[p - 1].seconds[TPP_OP_BACKWARD];
+        put(search, j, TPP_SCHEDULE_OP_FORWARD);
+    double backward_end = search->stages[p - 1].clock_seconds + search->stages[p - 1].seconds[TPP_SCHEDULE_OP_BACKWARD];
     search->stages[p - 1].num_wanted = 0;
     for (uint32_t j = p - 1; j-- > 0;) {
         struct stage *stage = &search->stages[j];
         double clock = stage->clock_seconds;
         stage->num_wanted = extra_forwards(search, stage, backward_end + search->edge_seconds, &clock);
-        backward_end = fmax(clock, backward_end + search->edge_seconds) + stage->seconds[TPP_OP_BACKWARD];
+        backward_end = fmax(clock, backward_end + search->edge_seconds) + stage->seconds[TPP_SCHEDULE_OP_BACKWARD];
     }
     for (uint32_t j = 1; j < p; j++) {
         struct stage *stage = &search->stages[j];
@@ -119,19 +119,19 @@ static void first_round(struct search *search)
     }
     for (uint32_t j = 0; j < p; j++)
         for (uint32_t i = 0; i < search->stages[j].num_wanted; i++)
-            put(search, j, TPP_OP_FORWARD);
+            put(search, j, TPP_SCHEDULE_OP_FORWARD);
     for (uint32_t j = p; j-- > 0;)
-        put(search, j, TPP_OP_BACKWARD);
+        put(search, j, TPP_SCHEDULE_OP_BACKWARD);
 }
 
 /* Weight gradients that must run before one more forward fits: their seconds. */
 static double seconds_to_make_room(const struct stage *stage)
 {
     double bytes = stage->bytes + stage->forward_bytes;
-    uint32_t waiting = stage->count[TPP_OP_BACKWARD] - stage->count[TPP_OP_WEIGHT];
+    uint32_t waiting = stage->count[TPP_SCHEDULE_OP_BACKWARD] - stage->count[TPP_SCHEDULE_OP_WEIGHT];
     double seconds = 0;
     for (; bytes > stage->limit_bytes && waiting > 0; waiting--) {
-        seconds += stage->seconds[TPP_OP_WEIGHT];
+        seconds += stage->seconds[TPP_SCHEDULE_OP_WEIGHT];
         bytes -= stage->weight_bytes;
     }
     return seconds;
@@ -141,47 +141,47 @@ static double seconds_to_make_room(const struct stage *stage)
 static bool wants_forward(const struct search *search, uint32_t j)
 {
     const struct stage *stage = &search->stages[j];
-    if (stage->count[TPP_OP_FORWARD] >= search->m)
+    if (stage->count[TPP_SCHEDULE_OP_FORWARD] >= search->m)
         return false;
-    const bool is_needed = stage->count[TPP_OP_FORWARD] == stage->count[TPP_OP_BACKWARD]; /* by this round's backward */
+    const bool is_needed = stage->count[TPP_SCHEDULE_OP_FORWARD] == stage->count[TPP_SCHEDULE_OP_BACKWARD]; /* by this round's backward */
     if (!search->may_skip_forward || j + 1 == search->p || is_needed)
         return true;
     const struct stage *next = stage + 1;
-    if (stage->count[TPP_OP_FORWARD] < next->count[TPP_OP_FORWARD] + 2)
+    if (stage->count[TPP_SCHEDULE_OP_FORWARD] < next->count[TPP_SCHEDULE_OP_FORWARD] + 2)
         return true;
-    const double next_backward = next->clock_seconds + next->seconds[TPP_OP_FORWARD] + next->seconds[TPP_OP_BACKWARD] +
+    const double next_backward = next->clock_seconds + next->seconds[TPP_SCHEDULE_OP_FORWARD] + next->seconds[TPP_SCHEDULE_OP_BACKWARD] +
                                  search->edge_seconds;
     if (stage->clock_seconds >= next_backward)
         return false;
-    if (stage->clock_seconds + stage->seconds[TPP_OP_FORWARD] + seconds_to_make_room(stage) <= next_backward)
+    if (stage->clock_seconds + stage->seconds[TPP_SCHEDULE_OP_FORWARD] + seconds_to_make_room(stage) <= next_backward)
         return true;
     return next_backward - stage->clock_seconds > search->most_idle_seconds - stage->idle_seconds;
 }
 
 /* Weight gradients that fit into the wait for the next op of `kind`, and one more that does not when this stage can afford
  * no further wait, or the switch says so. */
-static void fill_wait(struct search *search, uint32_t j, enum tpp_op_kind kind)
+static void fill_wait(struct search *search, uint32_t j, enum tpp_schedule_op_kind kind)
 {
     struct stage *stage = &search->stages[j];
     const double ready = arrival(search, j, kind);
-    while (has_weight(stage) && stage->clock_seconds + stage->seconds[TPP_OP_WEIGHT] <= ready)
-        put(search, j, TPP_OP_WEIGHT);
+    while (has_weight(stage) && stage->clock_seconds + stage->seconds[TPP_SCHEDULE_OP_WEIGHT] <= ready)
+        put(search, j, TPP_SCHEDULE_OP_WEIGHT);
     if (!has_weight(stage) || stage->clock_seconds >= ready)
         return;
     const bool is_affordable =
         ready - stage->clock_seconds <= search->most_idle_seconds - stage->idle_seconds;
     if (!is_affordable || search->fills_small_waits)
-        put(search, j, TPP_OP_WEIGHT);
+        put(search, j, TPP_SCHEDULE_OP_WEIGHT);
 }
 
 /* False when memory for one more op of `kind` cannot be had. */
-static bool make_room(struct search *search, uint32_t j, enum tpp_op_kind kind)
+static bool make_room(struct search *search, uint32_t j, enum tpp_schedule_op_kind kind)
 {
     struct stage *stage = &search->stages[j];
     while (stage->bytes + change_bytes(stage, kind) > stage->limit_bytes) {
         if (!has_weight(stage))
             return false;
-        put(search, j, TPP_OP_WEIGHT);
+        put(search, j, TPP_SCHEDULE_OP_WEIGHT);
     }
     return true;
 }
@@ -197,20 +197,20 @@ static bool next_round(struct search *search)
     for (uint32_t j = 0; j < p; j++) {
         if (search->stages[j].num_wanted == 0)
             continue;
-        if (!make_room(search, j, TPP_OP_FORWARD))
+        if (!make_room(search, j, TPP_SCHEDULE_OP_FORWARD))
             return false;
         if (j > 0)
-            fill_wait(search, j, TPP_OP_FORWARD);
-        put(search, j, TPP_OP_FORWARD);
+            fill_wait(search, j, TPP_SCHEDULE_OP_FORWARD);
+        put(search, j, TPP_SCHEDULE_OP_FORWARD);
     }
     for (uint32_t j = p; j-- > 0;) {
-        if (!make_room(search, j, TPP_OP_BACKWARD))
+        if (!make_room(search, j, TPP_SCHEDULE_OP_BACKWARD))
             return false;
         if (j + 1 < p)
-            fill_wait(search, j, TPP_OP_BACKWARD);
-        while (j == 0 && search->stages[0].count[TPP_OP_FORWARD] == search->m && has_weight(&search->stages[0]))
-            put(search, j, TPP_OP_WEIGHT);
-        put(search, j, TPP_OP_BACKWARD);
+            fill_wait(search, j, TPP_SCHEDULE_OP_BACKWARD);
+        while (j == 0 && search->stages[0].count[TPP_SCHEDULE_OP_FORWARD] == search->m && has_weight(&search->stages[0]))
+            put(search, j, TPP_SCHEDULE_OP_WEIGHT);
+        put(search, j, TPP_SCHEDULE_OP_BACKWARD);
     }
     return true;
 }
@@ -250,7 +250,7 @@ static bool try_setting(struct search *search, const struct tpp_schedule_problem
     *span = 0;
     for (uint32_t j = 0; j < search->p; j++) {
         while (has_weight(&search->stages[j]))
-            put(search, j, TPP_OP_WEIGHT);
+            put(search, j, TPP_SCHEDULE_OP_WEIGHT);
         *span = fmax(*span, search->stages[j].clock_seconds - search->stages[j].first_start_seconds);
     }
     return true;

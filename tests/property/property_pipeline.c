@@ -167,9 +167,9 @@ static void lists_are_complete_and_the_same_again(void **state)
         }
         const uint32_t all = plan.problem.pipeline_parallel * plan.problem.virtual_pipeline_stages *
                              plan.problem.num_micro_batches;
-        assert_int_equal(seen[TPP_OP_FORWARD], all);
-        assert_int_equal(seen[TPP_OP_BACKWARD], all);
-        assert_int_equal(seen[TPP_OP_WEIGHT], tpp_schedule_info(plan.problem.schedule)->splits_backward ? all : 0);
+        assert_int_equal(seen[TPP_SCHEDULE_OP_FORWARD], all);
+        assert_int_equal(seen[TPP_SCHEDULE_OP_BACKWARD], all);
+        assert_int_equal(seen[TPP_SCHEDULE_OP_WEIGHT], tpp_schedule_info(plan.problem.schedule)->splits_backward ? all : 0);
     }
 }
 

@@ -190,9 +190,9 @@ static void interleaving_takes_groups_of_micro_batches(void **state)
     size_t count;
     const struct tpp_schedule_op *ops = tpp_schedule_run_ops(pipeline.run, 0, &count);
     static const struct tpp_schedule_op first[] = {
-        {0, 0, TPP_OP_FORWARD, 0}, {1, 0, TPP_OP_FORWARD, 0}, {2, 0, TPP_OP_FORWARD, 0}, {3, 0, TPP_OP_FORWARD, 0},
-        {0, 2, TPP_OP_FORWARD, 0}, {1, 2, TPP_OP_FORWARD, 0}, {2, 2, TPP_OP_FORWARD, 0}, {0, 2, TPP_OP_BACKWARD, 0},
-        {3, 2, TPP_OP_FORWARD, 0}, {1, 2, TPP_OP_BACKWARD, 0}, {4, 0, TPP_OP_FORWARD, 0}, {2, 2, TPP_OP_BACKWARD, 0},
+        {0, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {1, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {2, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {3, 0, TPP_SCHEDULE_OP_FORWARD, 0},
+        {0, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {1, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {2, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {0, 2, TPP_SCHEDULE_OP_BACKWARD, 0},
+        {3, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {1, 2, TPP_SCHEDULE_OP_BACKWARD, 0}, {4, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {2, 2, TPP_SCHEDULE_OP_BACKWARD, 0},
     };
     assert_int_equal(count, 32);
     assert_memory_equal(ops, first, sizeof first);

@@ -1,0 +1,109 @@
+#include "costmodel/schedules/plan_schedule.h"
+
+#include "costmodel/evaluator.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct view {
+    struct tpp_evaluator *evaluator;
+    const struct tpp_strategy *strategy;
+    const struct tpp_assembly *assembly;
+    const struct tpp_stage *stages;
+};
+
+static double recomputed_layers(const struct tpp_strategy *strategy, double num_layers)
+{
+    if (strategy->recompute != TPP_RECOMPUTE_FULL)
+        return 0;
+    if (strategy->recompute_method == TPP_RECOMPUTE_UNIFORM || strategy->recompute_num_layers == 0)
+        return num_layers;
+    return fmin(num_layers, strategy->recompute_num_layers);
+}
+
+static void add_layers(const struct tpp_layer *layer, double times, struct tpp_schedule_chunk *chunk)
+{
+    chunk->forward_seconds += times * layer->section_seconds[TPP_SECTION_FORWARD];
+    chunk->backward_seconds += times * layer->section_seconds[TPP_SECTION_BACKWARD];
+    chunk->weight_seconds += times * layer->section_seconds[TPP_SECTION_WEIGHT];
+}
+
+/* What is the stage's and not a layer's, by the chunk's share of its layers: gradient accumulation, kept activations. */
+static void add_share_of_stage(const struct view *view, uint32_t index, double num_layers,
+                               struct tpp_schedule_chunk *chunk)
+{
+    const struct tpp_stage *stage = &view->stages[index];
+    const double share = stage->num_layers > 0 ? num_layers / stage->num_layers
+                                               : 1.0 / view->strategy->virtual_pipeline_stages;
+    struct tpp_memory memory;
+    tpp_stage_memory(view->evaluator, view->strategy, view->assembly, stage, index, &memory);
+    chunk->weight_seconds += share * stage->accumulate_seconds;
+    chunk->activation_bytes =
+        share * memory.terms[TPP_MEMORY_ACTIVATIONS] / tpp_in_flight_micro_batches(view->strategy, index);
+    chunk->weight_activation_bytes = TPP_WEIGHT_ACTIVATION_FRACTION * chunk->activation_bytes;
+}
+
+/* Chunk `chunk` of stage `index`, which holds `num_layers` layers of the model from `first` on. */
+static struct tpp_schedule_chunk make_chunk(const struct view *view, uint32_t index, uint32_t chunk, uint32_t first,
+                                            uint32_t num_layers)
+{
+    const struct tpp_assembly *assembly = view->assembly;
+    const struct tpp_model *model = view->evaluator->model;
+    struct tpp_schedule_chunk out = {0};
+    uint32_t moe = 0;
+    for (uint32_t i = first; i < first + num_layers && model->num_experts > 0; i++)
+        moe += tpp_model_layer_is_moe(model, i);
+    add_layers(assembly->decoder, num_layers - moe, &out);
+    if (moe > 0)
+        add_layers(assembly->moe, moe, &out);
+    /* Recomputation repeats the forward of the stage's mean layer, as the evaluator has it. */
+    const struct tpp_layer *mean = tpp_stage_layer(assembly, &view->stages[index]);
+    out.forward_seconds +=
+        num_layers * assembly->sharded.forward_extra_seconds + (chunk == 0 ? assembly->root_seconds : 0);
+    out.backward_seconds += num_layers * (assembly->sharded.backward_extra_seconds + assembly->core_seconds) +
+                            recomputed_layers(view->strategy, num_layers) * mean->section_seconds[TPP_SECTION_FORWARD];
+    add_share_of_stage(view, index, num_layers, &out);
+    return out;
+}
+
+static void make_chunks(const struct view *view, struct tpp_schedule_chunk *chunks)
+{
+    const struct tpp_strategy *strategy = view->strategy;
+    const uint32_t p = strategy->pipeline_parallel, num_chunks = p * strategy->virtual_pipeline_stages;
+    const enum tpp_placement placement = tpp_schedule_info(strategy->schedule)->placement;
+    uint32_t first = 0;
+    for (uint32_t g = 0; g < num_chunks; g++) {
+        const uint32_t index = tpp_schedule_chunk_stage(placement, p, g);
+        const uint32_t layers = tpp_strategy_chunk_layers(strategy, view->evaluator->model->num_layers, index, g / p);
+        chunks[g] = make_chunk(view, index, g / p, first, layers);
+        first += layers;
+    }
+    add_layers(view->assembly->embedding, 1, &chunks[0]);
+    add_layers(view->assembly->head, 1, &chunks[num_chunks - 1]);
+}
+
+enum tpp_code tpp_plan_schedule(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                struct tpp_schedule_chunk *chunks, struct tpp_schedule_problem *problem,
+                                struct tpp_error *err)
+{
+    struct tpp_assembly assembly;
+    enum tpp_code code = tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
+    if (code == TPP_OK)
+        code = tpp_assemble(evaluator, strategy, &assembly, err);
+    if (code != TPP_OK)
+        return code;
+    struct tpp_stage *stages = calloc(strategy->pipeline_parallel, sizeof(*stages));
+    if (!stages)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the stages");
+    for (uint32_t index = 0; index < strategy->pipeline_parallel; index++)
+        tpp_stage_time(evaluator, strategy, &assembly, index, tpp_stage_layers(strategy, evaluator->model, index),
+                       &stages[index]);
+    const struct view view = {evaluator, strategy, &assembly, stages};
+    make_chunks(&view, chunks);
+    free(stages);
+    *problem = tpp_schedule_problem_of(strategy);
+    problem->chunks = chunks;
+    problem->edge_seconds = assembly.send_seconds;
+    problem->transfer_seconds = assembly.send_device_fraction * assembly.send_seconds;
+    return TPP_OK;
+}
