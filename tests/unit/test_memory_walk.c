@@ -1,0 +1,187 @@
+/* Bytes of one stage from layers of made-up sizes, so that every sum can be done by hand: recomputation (4.2 E), gathered
+ * parameters and buffers (4.4), the peak (4.5), engines (15.7), FSDP under recomputation (15.8). */
+#include "costmodel/memory_walk.h"
+#include "tests/support/shapes.h"
+
+struct scene {
+    struct tpp_hardware hardware;
+    struct tpp_job job;
+    struct tpp_stack stack;
+    struct tpp_strategy strategy;
+    struct tpp_layer decoder, embedding, head;
+    struct tpp_walk walk;
+    struct tpp_walk_stage stage;
+};
+
+/* Six layers, three micro-batches in flight. A layer keeps 2 + 30 + 8 (eager) + 60 (core) bytes; 7 of its backward. */
+static void open_scene(struct scene *scene, enum tpp_framework framework)
+{
+    memset(scene, 0, sizeof *scene);
+    scene->hardware = shape_cluster("dgx-h100");
+    scene->job = shape_job(8, 4096, 8);
+    tpp_stack_defaults(framework, &scene->hardware.gpu, &scene->job, &scene->stack);
+    scene->strategy = tpp_strategy_defaults();
+    scene->strategy.data_parallel = 8;
+    scene->decoder = (struct tpp_layer){
+        .bytes = {[TPP_TENSOR_INPUT] = 2, [TPP_TENSOR_SAVED] = 30, [TPP_TENSOR_EAGER] = 8, [TPP_TENSOR_CORE] = 60,
+                  [TPP_TENSOR_SELECTED] = 11, [TPP_TENSOR_BACKWARD_MLP] = 7, [TPP_TENSOR_BACKWARD_ATTENTION] = 5,
+                  [TPP_TENSOR_BACKWARD_EAGER] = 3, [TPP_TENSOR_DUMMY] = 13},
+        .parameters = 1000, .linear_parameters = 900, .trainable_parameters = 1000};
+    scene->embedding = (struct tpp_layer){.parameters = 400, .trainable_parameters = 400};
+    scene->head = (struct tpp_layer){
+        .bytes = {[TPP_TENSOR_LOSS] = 17, [TPP_TENSOR_DUMMY] = 19}, .parameters = 500, .trainable_parameters = 500};
+    scene->walk = (struct tpp_walk){.job = &scene->job, .stack = &scene->stack, .strategy = &scene->strategy,
+                                    .hardware = &scene->hardware, .shard_ranks = 1};
+    scene->stage = (struct tpp_walk_stage){.decoder = &scene->decoder, .num_layers = 6, .in_flight = 3};
+}
+
+static struct tpp_memory walk(const struct scene *scene)
+{
+    struct tpp_memory memory;
+    tpp_walk_stage_memory(&scene->walk, &scene->stage, &memory);
+    return memory;
+}
+
+static void recomputation_keeps_less_and_repeats_a_layer(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tpp_framework framework;
+        enum tpp_recompute recompute;
+        enum tpp_recompute_method method;
+        uint32_t layers;
+        double activations, repeated;
+    } rows[] = {
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_RECOMPUTE_NONE, TPP_RECOMPUTE_UNIFORM, 0, 3 * 6 * 100, 0},
+        /* Selective drops the core, 60, and has one layer's of it alive. */
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_RECOMPUTE_SELECTIVE, TPP_RECOMPUTE_UNIFORM, 0, 3 * 6 * 40, 60},
+        /* torchtitan keeps its own list, 2 + 11, and repeats the rest of 100. */
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_RECOMPUTE_SELECTIVE, TPP_RECOMPUTE_UNIFORM, 0, 3 * 6 * 13, 87},
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_RECOMPUTE_FULL, TPP_RECOMPUTE_UNIFORM, 0, 3 * 6 * 2, 98},
+        /* Units of four layers: two inputs are kept, four whole layers are alive but for the input. */
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_RECOMPUTE_FULL, TPP_RECOMPUTE_UNIFORM, 4, 3 * 2 * 2, 398},
+        /* The first five of the six. */
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_RECOMPUTE_FULL, TPP_RECOMPUTE_BLOCK, 5, 3 * (5 * 2 + 100), 98},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct scene scene;
+        open_scene(&scene, rows[i].framework);
+        scene.strategy.recompute = rows[i].recompute;
+        scene.strategy.recompute_method = rows[i].method;
+        scene.strategy.recompute_num_layers = rows[i].layers;
+        const struct tpp_memory memory = walk(&scene);
+        CHECK_NUMBER(memory.terms[TPP_MEMORY_ACTIVATIONS], rows[i].activations, 0);
+        CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER], rows[i].repeated, 0);
+        CHECK_NUMBER(memory.terms[TPP_MEMORY_BACKWARD], 7 + 3, 0);
+    }
+}
+
+static void the_peak_is_at_the_loss_or_in_a_layer(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    scene.stage.head = &scene.head;
+    struct tpp_memory memory = walk(&scene); /* 17 at the loss, 7 + 3 in a layer */
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_LOGITS], 17, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_BACKWARD], 0, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_DUMMY_WGRAD], 13 + 19, 0);
+    scene.strategy.recompute = TPP_RECOMPUTE_FULL; /* 98 + 10 in a layer */
+    memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_LOGITS], 0, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 108, 0);
+}
+
+static void sharded_weights_are_gathered_unit_by_unit(void **state)
+{
+    (void)state;
+    /* 4.4: 2 units of 1000 parameters, each twice, 2 bytes; embedding and head, 2 bytes; fp32 gradients of a unit and the
+     * larger end. */
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_TORCHTITAN);
+    scene.strategy.zero_stage = 3;
+    scene.walk.shard_ranks = 8;
+    scene.stage.embedding = &scene.embedding;
+    scene.stage.head = &scene.head;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 8 * 1000 + 2 * 900 + 4 * (1000 + 500), 0);
+    /* Adapters: no gradients of the base; NF4 halves and more the linear layers' part. */
+    scene.job.task = TPP_TASK_QLORA;
+    const double nf4 = (4 + 8 / 64.0 + 32 / 16384.0) / 8;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 4 * (900 * nf4 + 100 * 2) + 2 * 900, 1e-12);
+    /* DeepSpeed: prefetch bucket 5e7, two modules and the larger end, but never above 1e9 live parameters. */
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    scene.strategy.zero_stage = 3;
+    scene.walk.shard_ranks = 8;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 2 * (5e7 + 2000), 0);
+    scene.decoder.parameters = 6e8;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 2 * 1e9, 0);
+}
+
+static void engines_have_buffers_of_their_own(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    scene.strategy.zero_stage = 1;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_BUCKETS], 0, 0); /* reduces where the gradients are */
+    /* DeepSpeed: two buckets of 16-bit gradients while they overlap, one else; no larger than the 6000 gradients. */
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    scene.strategy.zero_stage = 1;
+    scene.strategy.reduce_bucket_size = 700;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_BUCKETS], 2 * 2 * 700, 0);
+    scene.strategy.overlap_grad_reduce = false;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_BUCKETS], 2 * 700, 0);
+    scene.strategy.reduce_bucket_size = 0;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_BUCKETS], 2 * 6000, 0);
+    /* 15.7: its pipeline engine has 2 GB and the output of each of the three micro-batches in flight. */
+    scene.stack.engine = TPP_ENGINE_DEEPSPEED_PIPELINE;
+    scene.strategy.pipeline_parallel = 4;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_BUCKETS], 2e9 + 3 * 2, 0);
+}
+
+static void the_pipeline_engine_of_deepspeed_sums_bf16_gradients_in_fp32(void **state)
+{
+    (void)state;
+    /* 15.7, bf16: 2 + 2 + 4 + 12/D even at stage 0; fp16: 4 + 16/D with stage 1. */
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    scene.stack.engine = TPP_ENGINE_DEEPSPEED_PIPELINE;
+    tpp_stack_set_dtypes(&scene.stack, &scene.job);
+    struct tpp_static_bytes bytes = tpp_static_bytes_per_parameter(&scene.stack, &scene.strategy, 8);
+    CHECK_NUMBER(bytes.weights + bytes.gradients, 2 + 2 + 4, 0);
+    CHECK_NUMBER(bytes.optimizer, 1.5, 0);
+    scene.job.precision = TPP_PRECISION_FP16;
+    tpp_stack_set_dtypes(&scene.stack, &scene.job);
+    scene.strategy.zero_stage = 1;
+    bytes = tpp_static_bytes_per_parameter(&scene.stack, &scene.strategy, 8);
+    CHECK_NUMBER(bytes.weights + bytes.gradients, 4, 0);
+    CHECK_NUMBER(bytes.optimizer, 2, 0);
+}
+
+static void a_recomputed_layer_is_alive_twice_under_fsdp(void **state)
+{
+    (void)state;
+    /* 15.8: max(2 plain, plain + eager). Plain: 2 + 30 + 60 kept and 7 of backward, 99; eager: 8 and 3. */
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+    scene.strategy.zero_stage = 3;
+    scene.strategy.recompute = TPP_RECOMPUTE_FULL;
+    struct tpp_memory memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 2 * 99 - 2, 0);
+    scene.decoder.bytes[TPP_TENSOR_EAGER] = 200;
+    memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 99 + 203 - 2, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recomputation_keeps_less_and_repeats_a_layer),
+        cmocka_unit_test(the_peak_is_at_the_loss_or_in_a_layer),
+        cmocka_unit_test(sharded_weights_are_gathered_unit_by_unit),
+        cmocka_unit_test(engines_have_buffers_of_their_own),
+        cmocka_unit_test(the_pipeline_engine_of_deepspeed_sums_bf16_gradients_in_fp32),
+        cmocka_unit_test(a_recomputed_layer_is_alive_twice_under_fsdp),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,182 @@
+/* Traffic of memory-bound kernels and tensors kept, byte by byte: tables 5.3, 15.2, 15.3 and 15.9, losses of 4.4, 15.4 and
+ * 15.8. Expected numbers are the tables' entries times the tokens. */
+#include "costmodel/program.h"
+#include "tests/support/shapes.h"
+
+/* Llama-3-8B, three sequences of 1,024 tokens on two tensor-parallel ranks: n = 3072, t = 2. */
+enum { TOKENS = 3072, RANKS = 2, HIDDEN = 4096, HEADS = 32, GROUPS = 8, HEAD_DIM = 128, FFN = 14336, VOCABULARY = 128256 };
+
+struct scene {
+    struct tpp_model model;
+    struct tpp_job job;
+    struct tpp_stack stack;
+    struct tpp_layer_axes axes;
+    struct tpp_program program;
+};
+
+static void open_scene(struct scene *scene, enum tpp_framework framework)
+{
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    memset(scene, 0, sizeof *scene);
+    scene->model = shape_preset("llama3.1-8b");
+    scene->job = shape_job(RANKS, 1024, 3);
+    tpp_stack_defaults(framework, &h100.gpu, &scene->job, &scene->stack);
+    scene->axes = (struct tpp_layer_axes){
+        .kind = TPP_LAYER_DECODER, .tensor_parallel = RANKS, .context_parallel = 1, .micro_batch_size = 3};
+}
+
+static void build(struct scene *scene, enum tpp_layer_kind kind)
+{
+    scene->axes.kind = kind;
+    scene->axes.untied_copy = kind == TPP_LAYER_HEAD;
+    tpp_program_build(&scene->model, &scene->job, &scene->stack, &scene->axes, &scene->program);
+}
+
+static double traffic(const struct scene *scene, const char *name, enum tpp_section section)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < scene->program.num_ops; i++) {
+        const struct tpp_op *op = &scene->program.ops[i];
+        if (op->kind == TPP_OP_MEMORY && op->section == section && strcmp(op->name, name) == 0)
+            bytes += op->count * op->bytes;
+    }
+    return bytes;
+}
+
+static double kept(const struct scene *scene, const char *name)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < scene->program.num_tensors; i++)
+        if (strcmp(scene->program.tensors[i].name, name) == 0 &&
+            scene->program.tensors[i].life != TPP_TENSOR_SELECTED)
+            bytes += scene->program.tensors[i].bytes;
+    return bytes;
+}
+
+static void check_traffic(const struct scene *scene, const char *name, double forward, double backward)
+{
+    CHECK_NUMBER(traffic(scene, name, TPP_SECTION_FORWARD), forward, 0);
+    CHECK_NUMBER(traffic(scene, name, TPP_SECTION_BACKWARD), backward, 0);
+}
+
+static void fused_kernels_move_the_bytes_of_table_5_3(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    build(&scene, TPP_LAYER_DECODER);
+    const double n = TOKENS, t = RANKS, rotated = (HEADS + GROUPS) * HEAD_DIM, qkv = (HEADS + 2 * GROUPS) * HEAD_DIM;
+    check_traffic(&scene, "norm", 8.0 * HIDDEN * n, 12.0 * HIDDEN * n);
+    check_traffic(&scene, "residual", 12.0 * HIDDEN * n, 8.0 * HIDDEN * n);
+    check_traffic(&scene, "activation", 6 * FFN / t * n, 10 * FFN / t * n);
+    check_traffic(&scene, "rotary embedding", 4 * rotated / t * n, 4 * rotated / t * n);
+    check_traffic(&scene, "q, k, v layout", 4 * qkv / t * n, 4 * qkv / t * n);
+    build(&scene, TPP_LAYER_EMBEDDING);
+    check_traffic(&scene, "embedding", 6.0 * HIDDEN * n, 10.0 * HIDDEN * n);
+    scene.axes.sequence_parallel = true; /* the norms and residuals of a rank see n / t tokens */
+    scene.job.hidden_dropout = 0.1;
+    build(&scene, TPP_LAYER_DECODER);
+    check_traffic(&scene, "norm", 8.0 * HIDDEN * n / t, 12.0 * HIDDEN * n / t);
+    check_traffic(&scene, "residual", 14.0 * HIDDEN * n / t, 10.0 * HIDDEN * n / t);
+    build(&scene, TPP_LAYER_EMBEDDING);
+    CHECK_NUMBER(traffic(&scene, "embedding", TPP_SECTION_FORWARD), 9.0 * HIDDEN * n, 0);
+    scene.model.gated_mlp = false;
+    build(&scene, TPP_LAYER_DECODER);
+    check_traffic(&scene, "activation", 4 * FFN / t * n, 6 * FFN / t * n);
+}
+
+static void eager_kernels_move_the_bytes_of_table_15_2(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+    build(&scene, TPP_LAYER_DECODER);
+    const double n = TOKENS, t = RANKS, rotated = (HEADS + GROUPS) * HEAD_DIM;
+    check_traffic(&scene, "norm", 68.0 * HIDDEN * n, 132.0 * HIDDEN * n);
+    check_traffic(&scene, "activation", 10 * FFN / t * n, 16 * FFN / t * n);
+    check_traffic(&scene, "rotary embedding", 20 * rotated / t * n, 24 * rotated / t * n);
+    /* Kept besides, 15.9: 20 h for two norms, 2 f / t. */
+    CHECK_NUMBER(kept(&scene, "attention norm eager copies") + kept(&scene, "mlp norm eager copies"),
+                 20.0 * HIDDEN * n, 0);
+    CHECK_NUMBER(kept(&scene, "activation eager copy"), 2 * FFN / t * n, 0);
+}
+
+static void unfused_attention_moves_and_keeps_its_scores(void **state)
+{
+    (void)state;
+    /* Bytes of a score forward, backward and kept: 5.2 with and without dropout, 15.3, 15.9. */
+    static const struct {
+        enum tpp_attention_kernel kernel;
+        double dropout, forward, backward, kept;
+    } rows[] = {
+        {TPP_ATTENTION_FUSED_SOFTMAX, 0, 4, 6, 2},
+        {TPP_ATTENTION_FUSED_SOFTMAX, 0.1, 9, 11, 5},
+        {TPP_ATTENTION_EAGER, 0, 33, 38, 7},
+        {TPP_ATTENTION_EAGER, 0.1, 38, 43, 7},
+    };
+    const double scores = 3.0 * HEADS / RANKS * 1024 * 1024;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct scene scene;
+        open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+        scene.stack.attention = rows[i].kernel;
+        scene.job.attention_dropout = rows[i].dropout;
+        build(&scene, TPP_LAYER_DECODER);
+        check_traffic(&scene, "softmax", rows[i].forward * scores, rows[i].backward * scores);
+        CHECK_NUMBER(kept(&scene, "attention scores"), rows[i].kept * scores, 0);
+    }
+}
+
+static void losses_move_and_hold_their_bytes_a_logit(void **state)
+{
+    (void)state;
+    /* Bytes of a local logit forward, backward (5.3, 15.4) and at the peak (4.4, 15.4, 15.8). */
+    static const struct {
+        enum tpp_framework framework;
+        enum tpp_loss_kernel kernel;
+        enum tpp_lm_head_output output;
+        double forward, backward, peak;
+    } rows[] = {
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_LOSS_UNFUSED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 34, 14, 10},
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_LOSS_FUSED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 10, 4, 2},
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_LOSS_COMPILED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 18, 12, 9.5},
+        {TPP_FRAMEWORK_OTHER, TPP_LOSS_EAGER, TPP_LM_HEAD_GATHERED, 18, 12, 18},
+        {TPP_FRAMEWORK_HF_TRAINER, TPP_LOSS_EAGER, TPP_LM_HEAD_VOCABULARY_PARALLEL, 18, 12, 12},
+        {TPP_FRAMEWORK_HF_TRAINER, TPP_LOSS_FUSED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 10, 4, 8},
+        {TPP_FRAMEWORK_HF_TRAINER, TPP_LOSS_FUSED_LINEAR, TPP_LM_HEAD_VOCABULARY_PARALLEL, 10, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const double logits =
+            (double)TOKENS * VOCABULARY / (rows[i].output == TPP_LM_HEAD_GATHERED ? 1 : RANKS);
+        struct scene scene;
+        open_scene(&scene, rows[i].framework);
+        scene.stack.loss_kernel = rows[i].kernel;
+        scene.stack.lm_head_output = rows[i].output;
+        build(&scene, TPP_LAYER_HEAD);
+        check_traffic(&scene, "loss", rows[i].forward * logits, rows[i].backward * logits);
+        CHECK_NUMBER(kept(&scene, "logits and loss"), rows[i].peak * logits, 0);
+    }
+}
+
+static void quantised_weights_are_read_in_every_pass(void **state)
+{
+    (void)state;
+    /* 15.8: 4.5 bytes for each of the 6,979,321,856 / 32 quantised weights of a layer, half of them on a rank. */
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+    scene.job.task = TPP_TASK_QLORA;
+    build(&scene, TPP_LAYER_DECODER);
+    const double bytes = 4.5 * 6979321856.0 / 32 / RANKS;
+    check_traffic(&scene, "dequantise", bytes, bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fused_kernels_move_the_bytes_of_table_5_3),
+        cmocka_unit_test(eager_kernels_move_the_bytes_of_table_15_2),
+        cmocka_unit_test(unfused_attention_moves_and_keeps_its_scores),
+        cmocka_unit_test(losses_move_and_hold_their_bytes_a_logit),
+        cmocka_unit_test(quantised_weights_are_read_in_every_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
