@@ -48,6 +48,16 @@ static void rank_order_places_groups_as_in_example_e17(void **state)
     assert_int_equal(tpp_group_place(4, 32, 8).node_span, 13); /* ranks 0 .. 96: nodes 0 .. 12 */
 }
 
+static void a_message_to_a_neighbour_has_a_latency_and_a_rate(void **state)
+{
+    (void)state;
+    /* 6.1 P2P: 25 us, then 0.8 of the bus inside a node and 0.85 of a 25 GB/s port outside it. */
+    struct tpp_links a100 = links_of("dgx-a100-80g");
+    a100.bus_bytes_per_second[TPP_SEND_RECV] = 200e9;
+    CHECK_NUMBER(tpp_send_recv_seconds(&a100, 0, 913e6), 25e-6 + 913e6 / 160e9, 1e-12);
+    CHECK_NUMBER(tpp_send_recv_seconds(&a100, 1, 913e6), 25e-6 + 913e6 / (0.85 * 25e9), 1e-12);
+}
+
 static void one_rank_and_no_bytes_cost_nothing(void **state)
 {
     (void)state;
@@ -87,6 +97,7 @@ int main(void)
         cmocka_unit_test(times_are_those_of_example_e9),
         cmocka_unit_test(a_layer_gather_over_32_nodes_is_example_e12),
         cmocka_unit_test(rank_order_places_groups_as_in_example_e17),
+        cmocka_unit_test(a_message_to_a_neighbour_has_a_latency_and_a_rate),
         cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
         cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
         cmocka_unit_test(a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf),
