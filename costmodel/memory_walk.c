@@ -120,7 +120,7 @@ double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_lay
         return 0;
     if (strategy->recompute_method == TPP_RECOMPUTE_UNIFORM || strategy->recompute_num_layers == 0)
         return num_layers;
-    return fmin(num_layers, (double)strategy->recompute_num_layers * strategy->virtual_pipeline_stages);
+    return fmin(num_layers, strategy->recompute_num_layers);
 }
 
 static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)

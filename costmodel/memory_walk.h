@@ -48,7 +48,8 @@ void tpp_walk_verdict(struct tpp_memory *memory);
 /* Device memory of NCCL for the groups that a strategy opens on every stage (4.4): all but that of a tied embedding. */
 double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy);
 
-/* Layers of a stage of `num_layers` whose forward is run again in backward: none, all, or the first of each chunk (4.2 E). */
+/* Layers of a stage of `num_layers` whose forward is run again in backward: none, all, or as many of each
+ * chunk as add up to the strategy's number for the stage (4.2 E). */
 double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers);
 
 /* What a micro-batch keeps between B and W, over what it keeps before B: 32 s b h of 34 s b h a layer, with attention that

@@ -369,17 +369,24 @@ static uint32_t take_digit(uint64_t *number, uint32_t radix)
     return digit;
 }
 
+/* So many quarters of a stage's layers, rounded down to one number for all of its chunks: what frameworks can say. */
+static uint32_t recompute_depth(uint32_t stage_layers, uint32_t quarters, uint32_t num_chunks)
+{
+    return stage_layers * quarters / 4 / num_chunks * num_chunks;
+}
+
 /* False when the depth is no number of layers of its own: 0, or that of the depth before. */
 static bool set_recompute(struct tpp_strategy *strategy, struct tpp_space_recompute recompute, uint32_t stage_layers)
 {
+    const uint32_t num_chunks = strategy->virtual_pipeline_stages;
     strategy->recompute = recompute.kind;
     if (recompute.kind != TPP_RECOMPUTE_FULL || recompute.quarters == 0) {
         return true;
     }
-    const uint32_t depth = stage_layers * recompute.quarters / 4;
+    const uint32_t depth = recompute_depth(stage_layers, recompute.quarters, num_chunks);
     strategy->recompute_method = TPP_RECOMPUTE_BLOCK;
     strategy->recompute_num_layers = depth;
-    return depth > stage_layers * (recompute.quarters - 1) / 4;
+    return depth > recompute_depth(stage_layers, recompute.quarters - 1, num_chunks);
 }
 
 static void set_split(struct tpp_strategy *strategy, const struct tpp_space_split *split)

@@ -331,7 +331,7 @@ static void read_recompute(const struct tpp_run_facts *facts, const struct tpp_m
         return;
     strategy->recompute = TPP_RECOMPUTE_FULL;
     if (tpp_run_mentions(facts->recompute_detail, "every 2nd layer")) {
-        const uint32_t layers = model->num_layers / (strategy->pipeline_parallel * strategy->virtual_pipeline_stages);
+        const uint32_t layers = model->num_layers / strategy->pipeline_parallel;
         strategy->recompute_method = TPP_RECOMPUTE_BLOCK;
         strategy->recompute_num_layers = layers > 1 ? layers / 2 : 1;
     }

@@ -72,6 +72,20 @@ static void flops_are_example_e3(void **state)
     CHECK_NUMBER(tpp_flops_hardware(&large, 1, TPP_RECOMPUTE_FULL, 1, true), published, 1e-9);
 }
 
+/* The number is of a stage, however many chunks it has: 6 of 16 layers, at most all of them. */
+static void block_recomputation_counts_layers_of_a_stage(void **state)
+{
+    (void)state;
+    struct tpp_strategy strategy = tpp_strategy_defaults();
+    strategy.recompute = TPP_RECOMPUTE_FULL;
+    strategy.recompute_method = TPP_RECOMPUTE_BLOCK;
+    strategy.recompute_num_layers = 6;
+    CHECK_NUMBER(tpp_recomputed_layers(&strategy, 16), 6, 0);
+    strategy.virtual_pipeline_stages = 2;
+    CHECK_NUMBER(tpp_recomputed_layers(&strategy, 16), 6, 0);
+    CHECK_NUMBER(tpp_recomputed_layers(&strategy, 4), 4, 0);
+}
+
 static void bytes_per_parameter_are_example_e4(void **state)
 {
     (void)state;
@@ -233,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stage_parameters_are_example_e2),
         cmocka_unit_test(flops_are_example_e3),
+        cmocka_unit_test(block_recomputation_counts_layers_of_a_stage),
         cmocka_unit_test(bytes_per_parameter_are_example_e4),
         cmocka_unit_test(peak_memory_is_example_e6),
         cmocka_unit_test(ddp_copies_the_gradients_into_buckets),

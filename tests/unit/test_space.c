@@ -120,6 +120,34 @@ static void the_largest_world_is_listed_quickly(void **state)
     assert_int_equal(sizes.num_cells, 335);
 }
 
+/* 40 layers on 4 stages of 5 chunks are 10 a stage: quarters are 2, 5 and 7 layers, but only 5 is the same number in
+ * every chunk (and 10 is full recomputation). */
+static void every_chunk_recomputes_the_same_number_of_layers(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(4, 8);
+    const struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    static struct tpp_space_cell cell;
+    struct tpp_space *space;
+    uint64_t depths = 0;
+    limits.pipeline_parallel = 4;
+    limits.virtual_pipeline_stages = 5;
+    limits.recompute = TPP_RECOMPUTE_FULL;
+    assert_int_equal(tpp_space_new(&model, 8, &job, &stack, &limits, &space, NULL), TPP_OK);
+    for (size_t i = 0; i < tpp_space_num_cells(space); i++) {
+        tpp_space_cell(space, i, &cell);
+        for (uint64_t group = 0; group < cell.num_groups; group++) {
+            struct tpp_strategy strategy;
+            if (tpp_space_group(space, &cell, group, &strategy) && strategy.recompute_method == TPP_RECOMPUTE_BLOCK) {
+                depths |= bit(strategy.recompute_num_layers);
+            }
+        }
+    }
+    tpp_space_free(space);
+    assert_int_equal(depths, bit(5));
+}
+
 static void expect_refused(struct tpp_space_limits limits, const char *where)
 {
     struct tpp_error err;
@@ -164,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_does_not_divide_leaves_nothing),
         cmocka_unit_test(limits_bound_the_sizes),
         cmocka_unit_test(the_largest_world_is_listed_quickly),
+        cmocka_unit_test(every_chunk_recomputes_the_same_number_of_layers),
         cmocka_unit_test(limits_out_of_range_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
