@@ -45,6 +45,9 @@ double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing)
                timing->gpu->kernel_gap_seconds;
     }
     case TPP_OP_MEMORY:
+        if (op->rate_fraction > 0)
+            return op->bytes / (op->rate_fraction * timing->gpu->memory_bandwidth_bytes_per_second) +
+                   op->kernels * timing->gpu->kernel_gap_seconds;
         return tpp_memory_bound_seconds(timing->gpu, op->bytes, factor, op->kernels);
     default:
         return tpp_collective_seconds(op->group == TPP_GROUP_TENSOR ? timing->links : timing->context_links,
@@ -115,16 +118,29 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
     layer->tokens = program->tokens;
 }
 
-/* A tpp_layer is made of doubles only: averages are taken field by field. */
+static void blend_values(double *out, const double *moe, size_t count, double dense_share)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = dense_share * out[i] + (1 - dense_share) * moe[i];
+}
+
 struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense, const struct tpp_layer *moe,
                                  double num_moe)
 {
-    struct tpp_layer blend;
-    const double total = num_dense + num_moe;
-    const double *a = (const double *)dense, *b = (const double *)moe;
-    double *out = (double *)&blend;
-    for (size_t i = 0; i < sizeof(blend) / sizeof(double); i++)
-        out[i] = (num_dense * a[i] + num_moe * b[i]) / total;
+    struct tpp_layer blend = *dense;
+    const double share = num_dense / (num_dense + num_moe);
+    for (int section = 0; section < TPP_SECTION_COUNT; section++)
+        blend_values(blend.seconds[section], moe->seconds[section], TPP_PART_COUNT, share);
+    blend_values(blend.core_seconds, moe->core_seconds, TPP_PART_COUNT, share);
+    blend_values(blend.section_seconds, moe->section_seconds, TPP_SECTION_COUNT, share);
+    blend_values(blend.host_seconds, moe->host_seconds, TPP_SECTION_COUNT, share);
+    blend_values(blend.bytes, moe->bytes, TPP_TENSOR_LIFE_COUNT, share);
+    blend_values(&blend.host_bound_fraction, &moe->host_bound_fraction, 1, share);
+    blend_values(&blend.parameters, &moe->parameters, 1, share);
+    blend_values(&blend.linear_parameters, &moe->linear_parameters, 1, share);
+    blend_values(&blend.expert_parameters, &moe->expert_parameters, 1, share);
+    blend_values(&blend.trainable_parameters, &moe->trainable_parameters, 1, share);
+    blend_values(&blend.num_parameter_tensors, &moe->num_parameter_tensors, 1, share);
     static const enum tpp_tensor_life largest[] = {TPP_TENSOR_BACKWARD_MLP, TPP_TENSOR_BACKWARD_ATTENTION,
                                                    TPP_TENSOR_BACKWARD_EAGER, TPP_TENSOR_DUMMY};
     for (size_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++)

@@ -83,6 +83,7 @@ struct tpp_op {
     double bytes;             /* MEMORY: traffic; COMMUNICATION: full tensor (collective_time.h) */
     double kernels;           /* MEMORY: launches */
     bool attention_core;      /* run again by selective recomputation */
+    double rate_fraction;     /* MEMORY: share of the HBM rate that is reached; 0: the GPU's usual one */
     bool scaled;              /* MEMORY and unfused attention: time is multiplied by U of the stack */
     enum tpp_collective collective;
     enum tpp_group_kind group;

@@ -96,12 +96,12 @@ static void build_grouped(struct tpp_builder *builder, const char *name, enum tp
     };
 }
 
-/* Permuting and un-permuting move about 4 x 4 n k h bytes a pass at half of the HBM rate; the other kernels reach 0.85. */
+/* Permuting and un-permuting move about 4 x 4 n k h bytes a pass at half of the HBM rate (7 "EP"). */
 static void build_permute(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
 {
     const int op = tpp_builder_memory(builder, "permute", section, TPP_PART_POINTWISE,
-                                      16 * experts->routed * builder->hidden * (0.85 / 0.5), 4);
-    builder->program->ops[op].scaled = false;
+                                      16 * experts->routed * builder->hidden, 4);
+    builder->program->ops[op].rate_fraction = 0.5;
 }
 
 /* Dispatch and combine; over the expert-tensor ranks what arrived is gathered and the results are summed. */
@@ -121,11 +121,19 @@ static void build_activation(struct tpp_builder *builder, enum tpp_section secti
     tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE, bytes * elements, 1);
 }
 
+/* Router in fp32 (7 "EP"). */
 static void build_router(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
 {
     const double own = experts->own_tokens, E = builder->model->num_experts, h = builder->hidden;
-    tpp_builder_gemm(builder, "router", section, TPP_PART_POINTWISE, own, E, h);
-    tpp_builder_memory(builder, "router", section, TPP_PART_POINTWISE, 40 * E * own, 20);
+    const bool forward = section == TPP_SECTION_FORWARD;
+    int gemm = tpp_builder_gemm(builder, "router", section, TPP_PART_POINTWISE, own, forward ? E : h, forward ? h : E);
+    builder->program->ops[gemm].gemm.element_bytes = 4;
+    if (!forward && !builder->frozen) {
+        gemm = tpp_builder_gemm(builder, "router", TPP_SECTION_WEIGHT, TPP_PART_POINTWISE, E, h, own);
+        builder->program->ops[gemm].gemm.element_bytes = 4;
+    }
+    /* Scores in fp32 are written and read once; about 20 small kernels choose among them. */
+    tpp_builder_memory(builder, "router", section, TPP_PART_POINTWISE, 8 * E * own, 20);
 }
 
 static void build_shared_forward(struct tpp_builder *builder)
