@@ -165,7 +165,8 @@ static enum tpp_code check(const struct tpp_layer_split_request *request, struct
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.pipeline_parallel", NULL,
                         "%u stages of %u chunks are not a pipeline", p, v);
     if (request->num_layers < 1 || request->num_layers > UINT32_C(1) << 16)
-        return tpp_fail(err, TPP_E_STRATEGY, "model.num_layers", NULL, "%u layers cannot be split", request->num_layers);
+        return tpp_fail(err, TPP_E_STRATEGY, "model.num_layers", NULL, "%u layers cannot be split",
+                        request->num_layers);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         if (!isfinite(times[i]) || times[i] < 0 || request->layer_seconds <= 0)
             return tpp_fail(err, TPP_E_RANGE, "layer split", NULL,

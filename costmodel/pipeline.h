@@ -18,21 +18,23 @@ struct tpp_pipeline {
     double bubble_seconds;    /* fill and drain */
     double edge_seconds;      /* transfers on the critical path */
     double seconds;           /* sum of the three */
-    double bubble_fraction;   /* 1 - busy / (p * makespan), without transfer edges; (p-1)/(v m + p-1) for uniform stages */
+    double bubble_fraction;   /* 1 - busy / (p * makespan), without transfers; uniform: (p-1)/(v m + p-1) */
 };
 
-/* Latency terms hold while Tc is small beside F, B and W; the event model (schedules/schedule.h) has no such limit. With T =
- * F + B + W, R the sum of T over the other stages, R_F and R_W its parts:
+/* Latency terms hold while Tc is small beside F, B and W; the event model (schedules/schedule.h) has no such limit. With
+ * T = F + B + W, R the sum of T over the other stages, R_F and R_W its parts:
  *
  *   gpipe        m T + R + 2(p-1) Tc
  *   1f1b         m T + R + (2(p-1) + 2(m-1 - ceil((m-1)/p))) Tc; with p | m the 2(p-1) m/p + 2(p-2) of 8.1 [exact]
- *   interleaved  m T + R/v + 2(vp - 1) Tc [exact]: p Tc more than 8.1, which leaves out most hops from the last stage round
- *                to the first
- *   zb-h1, zb-1p m T + R - R_W (1 + min(m-1, p-1)/(p-1)) and the latency of 1f1b with at most p+1 micro-batches: 4(p-1) Tc
+ *   interleaved  m T + R/v + 2(vp - 1) Tc [exact]: p Tc more than 8.1, which leaves out most hops from the last stage
+ *                round to the first
+ *   zb-h1, zb-1p m T + R - R_W (1 + min(m-1, p-1)/(p-1)) and the latency of 1f1b with at most p+1 micro-batches,
+ *                4(p-1) Tc
  *   zb-h2        m T + max(0, R - R_W (1 + min(m-1, 2p-2)/(p-1))) + 2(p-1) Tc, of the longest stage's own span
  *   zb-v         as zb-h2: nothing for F = B = W, an approximation for other ratios
  *   zb-2p        m T + 2(p-1) Tc, its own span, for m >= 3p
- *   dualpipe     m T + (p/2-1)/(p-1) (R + (R - R_F) - 3 R_W), with nothing hidden in F&B; dualpipev: half of (p-1) such stages
+ *   dualpipe     m T + (p/2-1)/(p-1) (R + (R - R_F) - 3 R_W), with nothing hidden in F&B; dualpipev: half of p-1 such
+ *                stages. Exact for F = B = W; for other ratios within 20 % of the idle time
  *
  * Uniform stages give the idle times of 8.1: E8. */
 struct tpp_pipeline tpp_pipeline_step(const struct tpp_strategy *strategy, const struct tpp_pipeline_times *times);

@@ -10,15 +10,15 @@ struct reader {
     const char *text;
     struct tpp_layout_chunk *chunks;
     uint32_t max_chunks;
-    uint32_t chunk;              /* the one being filled */
+    uint32_t chunk; /* the one being filled */
     uint32_t num_items, num_embeddings, num_losses, num_mtp_layers;
     struct tpp_error *err;
 };
 
 static enum tpp_code fail_at(const struct reader *reader, const char *at, const char *what)
 {
-    return tpp_fail(reader->err, TPP_E_SYNTAX, "pipeline layout", "write it like Et*3|(tt|)*29m|L", "%s at character %zu",
-                    what, (size_t)(at - reader->text) + 1);
+    return tpp_fail(reader->err, TPP_E_SYNTAX, "pipeline layout", "write it like Et*3|(tt|)*29m|L",
+                    "%s at character %zu", what, (size_t)(at - reader->text) + 1);
 }
 
 static enum tpp_code fail_order(const struct reader *reader, const char *what)

@@ -19,9 +19,10 @@ struct tpp_layout_chunk {        /* in this order */
     bool has_loss;               /* L */
 };
 
-/* Reads "Et*3|(tt|)*29,m|L": '|' ends a chunk, x*n repeats a character, (...)*n a group (not nested), commas do nothing.
- * Fills at most `max_chunks` chunks. TPP_E_SYNTAX with the place in the text for anything else, TPP_E_STRATEGY for letters in
- * an order that no framework runs: the one E comes first, the one L last, m after all t. A chunk may be empty. */
+/* Reads "Et*3|(tt|)*29,m|L": '|' ends a chunk, x*n repeats a character, (...)*n a group (not nested), commas do
+ * nothing. Fills at most `max_chunks` chunks. TPP_E_SYNTAX with the place in the text for anything else, TPP_E_STRATEGY
+ * for letters in an order that no framework runs: the one E comes first, the one L last, m after all t. A chunk may be
+ * empty. */
 enum tpp_code tpp_pipeline_layout_parse(const char *text, struct tpp_layout_chunk *chunks, uint32_t max_chunks,
                                         uint32_t *num_chunks, struct tpp_error *err);
 /* The inverse, short: runs of equal chunks as a group, three and more layers with a star. Reads back equal. */
@@ -52,12 +53,13 @@ struct tpp_layer_split {
     double best_seconds;                                /* of the best split of any kind, allowed or not: the bound */
 };
 
-/* The split with the shortest slowest stage, of the allowed kinds; among equals (to 1e-9) the first kind. `chunks` gets its
- * p v chunks (NULL when not wanted). TPP_E_STRATEGY for sizes of no pipeline, TPP_E_RANGE for times that are none. A split of
- * kind NONE is an answer, not an error: chunks are then left alone. */
+/* The split with the shortest slowest stage, of the allowed kinds; among equals (to 1e-9) the first kind. `chunks` gets
+ * its p v chunks (NULL when not wanted). TPP_E_STRATEGY for sizes of no pipeline, TPP_E_RANGE for times that are none.
+ * A split of kind NONE is an answer, not an error: chunks are then left alone. */
 enum tpp_code tpp_layer_split_propose(const struct tpp_layer_split_request *request, struct tpp_layer_split *split,
                                       struct tpp_layout_chunk *chunks, struct tpp_error *err);
-/* Sets the fields of a strategy to a split of a kind other than LAYOUT, which they cannot hold; false then and for NONE. */
+/* Sets the fields of a strategy to a split of a kind other than LAYOUT, which they cannot hold; false then and for
+ * NONE. */
 bool tpp_layer_split_apply(const struct tpp_layer_split *split, struct tpp_strategy *strategy);
 
 #endif

@@ -1,5 +1,6 @@
-/* DualPipe: two copies of the model run through the stages in opposite directions, half of the micro-batches each; every
- * stage holds stage r of one copy and stage p-1-r of the other (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", 3.2.1). */
+/* DualPipe: two copies of the model run through the stages in opposite directions, half of the micro-batches each;
+ * every stage holds stage r of one copy and stage p-1-r of the other (DeepSeek-AI 2024, "DeepSeek-V3 Technical
+ * Report", 3.2.1). */
 #include "costmodel/schedules/schedule_parts.h"
 
 static void order(const struct tpp_schedule_problem *problem, uint32_t stage, struct tpp_op_list *list)

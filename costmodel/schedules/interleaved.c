@@ -1,9 +1,10 @@
-/* Interleaved 1F1B: v chunks a stage, worked on in groups of N micro-batches (Narayanan et al. 2021, "Efficient Large-Scale
- * Language Model Training on GPU Clusters Using Megatron-LM", section 2.2.2; N is Megatron-LM's
+/* Interleaved 1F1B: v chunks a stage, worked on in groups of N micro-batches (Narayanan et al. 2021, "Efficient
+ * Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2.2; N is Megatron-LM's
  * --microbatch-group-size-per-virtual-pipeline-stage, p when not given). */
 #include "costmodel/schedules/schedule_parts.h"
 
-/* Position in the order of all (chunk, micro-batch) of a stage: for each group, for each chunk, the group's micro-batches. */
+/* Position in the order of all (chunk, micro-batch) of a stage: for each group, for each chunk, the group's
+ * micro-batches. */
 struct turn {
     uint32_t group_start, group_size, chunk, offset;
 };
@@ -35,7 +36,8 @@ static void next_turn(const struct tpp_schedule_problem *problem, struct turn *t
 static void add_forward(const struct tpp_schedule_problem *problem, uint32_t stage, struct turn *turn,
                         struct tpp_op_list *list)
 {
-    tpp_op_add(list, TPP_SCHEDULE_OP_FORWARD, turn->chunk * problem->pipeline_parallel + stage, turn->group_start + turn->offset);
+    tpp_op_add(list, TPP_SCHEDULE_OP_FORWARD, turn->chunk * problem->pipeline_parallel + stage,
+               turn->group_start + turn->offset);
     next_turn(problem, turn);
 }
 
@@ -44,7 +46,8 @@ static void add_backward(const struct tpp_schedule_problem *problem, uint32_t st
                          struct tpp_op_list *list)
 {
     const uint32_t chunk = problem->virtual_pipeline_stages - 1 - turn->chunk;
-    tpp_op_add(list, TPP_SCHEDULE_OP_BACKWARD, chunk * problem->pipeline_parallel + stage, turn->group_start + turn->offset);
+    tpp_op_add(list, TPP_SCHEDULE_OP_BACKWARD, chunk * problem->pipeline_parallel + stage,
+               turn->group_start + turn->offset);
     next_turn(problem, turn);
 }
 
@@ -64,8 +67,8 @@ static void order(const struct tpp_schedule_problem *problem, uint32_t stage, st
     }
 }
 
-/* A chunk must not be asked for before the group has come round through all stages (launch-formats ML-29): the stages would
- * wait for each other. */
+/* A chunk must not be asked for before the group has come round through all stages (launch-formats ML-29): the stages
+ * would wait for each other. */
 static enum tpp_code check(const struct tpp_schedule_problem *problem, struct tpp_error *err)
 {
     const uint32_t N = group_size_of(problem), m = problem->num_micro_batches, p = problem->pipeline_parallel;

@@ -28,13 +28,14 @@ static void add_layers(const struct tpp_layer *layer, double times, struct tpp_s
     chunk->weight_seconds += times * layer->section_seconds[TPP_SECTION_WEIGHT];
 }
 
-/* What is the stage's and not a layer's, by the chunk's share of its layers: gradient accumulation, kept activations. */
+/* What is the stage's and not a layer's, by the chunk's share of its layers: gradient accumulation, kept activations.
+ */
 static void add_share_of_stage(const struct view *view, uint32_t index, double num_layers,
                                struct tpp_schedule_chunk *chunk)
 {
     const struct tpp_stage *stage = &view->stages[index];
-    const double share = stage->num_layers > 0 ? num_layers / stage->num_layers
-                                               : 1.0 / view->strategy->virtual_pipeline_stages;
+    const double share =
+        stage->num_layers > 0 ? num_layers / stage->num_layers : 1.0 / view->strategy->virtual_pipeline_stages;
     struct tpp_memory memory;
     tpp_stage_memory(view->evaluator, view->strategy, view->assembly, stage, index, &memory);
     chunk->weight_seconds += share * stage->accumulate_seconds;

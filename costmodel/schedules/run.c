@@ -15,7 +15,8 @@ enum tpp_code tpp_buffer_reserve(struct tpp_buffer *buffer, size_t count, size_t
     free(buffer->data);
     buffer->data = malloc(count * size);
     buffer->size = buffer->data ? count * size : 0;
-    return buffer->data ? TPP_OK : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the pipeline's operations");
+    return buffer->data ? TPP_OK
+                        : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the pipeline's operations");
 }
 
 enum tpp_code tpp_schedule_run_new(struct tpp_schedule_run **out, struct tpp_error *err)
@@ -41,7 +42,8 @@ struct tpp_schedule_problem tpp_schedule_problem_of(const struct tpp_strategy *s
         .schedule = strategy->schedule,
         .pipeline_parallel = strategy->pipeline_parallel,
         .virtual_pipeline_stages = strategy->virtual_pipeline_stages,
-        .num_micro_batches = strategy->num_micro_batches < UINT32_MAX ? (uint32_t)strategy->num_micro_batches : UINT32_MAX,
+        .num_micro_batches =
+            strategy->num_micro_batches < UINT32_MAX ? (uint32_t)strategy->num_micro_batches : UINT32_MAX,
     };
 }
 
@@ -100,7 +102,8 @@ static enum tpp_code check_times(const struct tpp_schedule_problem *problem, str
 {
     if (!is_amount(problem->edge_seconds) || !is_amount(problem->transfer_seconds) ||
         !is_amount(problem->pair_hidden_seconds) || !is_amount(problem->memory_limit))
-        return tpp_fail(err, TPP_E_RANGE, "schedule", NULL, "a transfer time or memory limit is negative or not finite");
+        return tpp_fail(err, TPP_E_RANGE, "schedule", NULL,
+                        "a transfer time or memory limit is negative or not finite");
     const uint32_t p = problem->pipeline_parallel, v = problem->virtual_pipeline_stages;
     for (uint32_t g = 0; g < p * v; g++) {
         const struct tpp_schedule_chunk *chunk = &problem->chunks[g];
@@ -165,7 +168,8 @@ enum tpp_code tpp_schedule_step(struct tpp_schedule_run *run, const struct tpp_s
 {
     enum tpp_code code = tpp_schedule_order(run, problem, err);
     if (code == TPP_OK)
-        code = tpp_buffer_reserve(&run->times, run->num_stages * run->ops_a_stage, sizeof(struct tpp_schedule_time), err);
+        code =
+            tpp_buffer_reserve(&run->times, run->num_stages * run->ops_a_stage, sizeof(struct tpp_schedule_time), err);
     if (code == TPP_OK)
         code = tpp_schedule_play(run, problem, err);
     if (code != TPP_OK)
@@ -188,7 +192,8 @@ const struct tpp_schedule_op *tpp_schedule_run_ops(const struct tpp_schedule_run
     return tpp_run_list(run, stage);
 }
 
-const struct tpp_schedule_time *tpp_schedule_run_times(const struct tpp_schedule_run *run, uint32_t stage, size_t *count)
+const struct tpp_schedule_time *tpp_schedule_run_times(const struct tpp_schedule_run *run, uint32_t stage,
+                                                       size_t *count)
 {
     *count = run->is_timed ? run->ops_a_stage : 0;
     return run->is_timed ? (const struct tpp_schedule_time *)run->times.data + (size_t)stage * run->ops_a_stage : NULL;

@@ -1,15 +1,15 @@
-/* schedule.h - pipeline schedules as lists of operations, and the discrete-event definition of their time (cost-model 8.2).
+/* schedule.h - pipeline schedules as lists of operations, and the discrete events that time them (cost-model 8.2).
  *
  * A pipeline runs three kinds of operations, each for one micro-batch i on one model chunk g: forward F(g,i), backward
- * B(g,i) (the gradient of the input), and weight W(g,i) (the gradient of the weights). A schedule says which stage holds
- * which chunk and in which order a stage runs its operations; each stage works its list off strictly in order. An
- * operation starts when its stage is free and what it needs has arrived:
+ * B(g,i) (the gradient of the input), and weight W(g,i) (the gradient of the weights). A schedule says which stage
+ * holds which chunk and in which order a stage runs its operations; each stage works its list off strictly in order.
+ * An operation starts when its stage is free and what it needs has arrived:
  *
  *     F(g,i) after F(g-1,i), B(g,i) after F(g,i) and B(g+1,i), W(g,i) after B(g,i)
  *
- * plus edge_seconds when the other operation ran on another stage. Schedules that do not split the backward pass have no W
- * in their lists: their B takes B + W. Time and memory are O(p v m); ops and times live in buffers that a run keeps, so
- * stepping many problems of one size allocates once. Same problem, same bits. */
+ * plus edge_seconds when the other operation ran on another stage. Schedules that do not split the backward pass have
+ * no W in their lists: their B takes B + W. Time and memory are O(p v m); ops and times live in buffers that a run
+ * keeps, so stepping many problems of one size allocates once. Same problem, same bits. */
 #ifndef TPP_COSTMODEL_SCHEDULES_SCHEDULE_H
 #define TPP_COSTMODEL_SCHEDULES_SCHEDULE_H
 
@@ -32,7 +32,7 @@ struct tpp_schedule_op {
 enum tpp_placement {
     TPP_PLACEMENT_LOOP,    /* chunk g on stage g mod p */
     TPP_PLACEMENT_V,       /* two chunks a stage: g on g < p ? g : 2p-1-g; embedding and head both on stage 0 */
-    TPP_PLACEMENT_TWO_WAY, /* as V, but chunks p .. 2p-1 are a second copy of the model for the second half of the micro-batches */
+    TPP_PLACEMENT_TWO_WAY, /* as V, but chunks p .. 2p-1 are a second copy of the model, for half of the micro-batches */
 };
 #define TPP_NO_CHUNK UINT32_MAX
 
@@ -64,11 +64,11 @@ struct tpp_schedule_problem {
     uint32_t virtual_pipeline_stages;  /* v: chunks a stage; 1, or the schedule's own 2 (zb-v, dualpipev) */
     uint32_t num_micro_batches;        /* m */
     uint32_t microbatch_group_size;    /* interleaved: micro-batches a chunk takes in turn; 0 = p */
-    /* zb-1p, zb-2p, zb-v: bytes that a stage may hold at once, in micro-batches of its own M_B; 0 = the schedule's p, 2p, p. */
+    /* zb-1p, zb-2p, zb-v: what a stage may hold at once, in micro-batches of its own M_B; 0 = the schedule's p, 2p, p. */
     double memory_limit;
-    const struct tpp_schedule_chunk *chunks; /* p v in model order (DualPipe: p; both copies alike); borrowed for the call */
+    const struct tpp_schedule_chunk *chunks; /* p v in model order (DualPipe: p, both copies alike); borrowed */
     double edge_seconds;               /* Tc: from the end of an operation to its arrival on another stage */
-    double transfer_seconds;           /* stage time of a blocking transfer, added to each op that takes input from another stage */
+    double transfer_seconds;           /* stage time of a transfer, added to each op with input from another stage */
     double pair_hidden_seconds;        /* DualPipe: what overlapping F with B saves; a pair takes F + B + W less this */
 };
 
@@ -86,7 +86,7 @@ struct tpp_schedule_time {             /* of one op, in seconds after the first 
 
 struct tpp_schedule_summary {
     double makespan_seconds;           /* first start to last end of all stages */
-    double span_seconds;               /* the longest stage's own first start to last end: no stage waits for another's end */
+    double span_seconds;               /* the longest stage's own first start to last end */
     double busy_seconds;               /* of the busiest stage */
     double bubble_fraction;            /* 1 - busy of all stages / (p makespan) */
     double span_bubble_fraction;       /* 1 - busy of all stages / (p span): the rate of the zero-bubble papers */
@@ -101,19 +101,20 @@ struct tpp_schedule_run; /* opaque: buffers and the last result; one per thread 
 enum tpp_code tpp_schedule_run_new(struct tpp_schedule_run **out, struct tpp_error *err);
 void tpp_schedule_run_free(struct tpp_schedule_run *run); /* NULL is fine */
 
-/* Makes the lists and times them. TPP_E_STRATEGY for sizes that the schedule cannot run (`where` "schedule"), TPP_E_RANGE
- * for times or bytes that are not finite or negative. */
+/* Makes the lists and times them. TPP_E_STRATEGY for sizes that the schedule cannot run (`where` "schedule"),
+ * TPP_E_RANGE for times or bytes that are not finite or negative. */
 enum tpp_code tpp_schedule_step(struct tpp_schedule_run *run, const struct tpp_schedule_problem *problem,
                                 struct tpp_schedule_summary *summary, struct tpp_error *err);
 /* Makes the lists only, for a simulator that times them itself. */
 enum tpp_code tpp_schedule_order(struct tpp_schedule_run *run, const struct tpp_schedule_problem *problem,
                                  struct tpp_error *err);
 
-/* Of the last step: borrowed until the next call with the run. stages: p of them. ops and times: of one stage, in the order
- * in which it runs them, *count of them (times only after a step). */
+/* Of the last step: borrowed until the next call with the run. stages: p of them. ops and times: of one stage, in the
+ * order in which it runs them, *count of them (times only after a step). */
 const struct tpp_schedule_stage *tpp_schedule_run_stages(const struct tpp_schedule_run *run);
 const struct tpp_schedule_op *tpp_schedule_run_ops(const struct tpp_schedule_run *run, uint32_t stage, size_t *count);
-const struct tpp_schedule_time *tpp_schedule_run_times(const struct tpp_schedule_run *run, uint32_t stage, size_t *count);
+const struct tpp_schedule_time *tpp_schedule_run_times(const struct tpp_schedule_run *run, uint32_t stage,
+                                                       size_t *count);
 
 /* The problem of a completed strategy, with no chunks and times of 0 yet. */
 struct tpp_schedule_problem tpp_schedule_problem_of(const struct tpp_strategy *strategy);

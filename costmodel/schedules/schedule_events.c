@@ -1,6 +1,6 @@
 /* The event loop: every stage works its list off in order, an operation starts when its stage is free and its input is
- * there (cost-model 8.2). A stage that waits is looked at again when an operation ends that it may wait for: O(operations),
- * with nothing allocated in the loop. */
+ * there (cost-model 8.2). A stage that waits is looked at again when an operation ends that it may wait for:
+ * O(operations), with nothing allocated in the loop. */
 #include "costmodel/schedules/schedule_parts.h"
 
 #include <math.h>
@@ -9,26 +9,26 @@ static const double not_finished = -1; /* times are never negative */
 
 /* What the operations of a chunk take, and whom they wait for and wake. */
 struct route {
-    double seconds[3];           /* by kind; W is in B when the backward is not split */
+    double seconds[3]; /* by kind; W is in B when the backward is not split */
     uint32_t stage;
-    uint32_t previous, next;     /* chunk whose F (B) comes before ours, or TPP_NO_CHUNK */
+    uint32_t previous, next;         /* chunk whose F (B) comes before ours, or TPP_NO_CHUNK */
     double previous_edge, next_edge; /* seconds from their end to our start */
     uint32_t previous_stage, next_stage;
 };
 
-struct cursor { /* of a stage */
-    size_t head;                 /* first op that has not run */
-    double free_seconds;         /* end of the last one that has */
-    uint32_t queue_slot;         /* the stage in this slot of the queue of stages to look at */
+struct cursor {          /* of a stage */
+    size_t head;         /* first op that has not run */
+    double free_seconds; /* end of the last one that has */
+    uint32_t queue_slot; /* the stage in this slot of the queue of stages to look at */
     bool is_queued;
 };
 
 struct loop {
     const struct tpp_schedule_problem *problem;
     struct tpp_schedule_run *run;
-    struct cursor *cursors;      /* num_stages */
-    struct route *routes;        /* num_chunks */
-    double *finish[2];           /* end of F and of B by chunk * m + micro-batch */
+    struct cursor *cursors; /* num_stages */
+    struct route *routes;   /* num_chunks */
+    double *finish[2];      /* end of F and of B by chunk * m + micro-batch */
     uint32_t queue_first, queue_count;
 };
 
@@ -46,8 +46,8 @@ static size_t finish_index(const struct loop *loop, uint32_t chunk, uint32_t mic
     return (size_t)chunk * loop->problem->num_micro_batches + micro_batch;
 }
 
-/* When the input of `op` from another chunk has arrived; not_finished when it has not. Its stage ran what it needs of its own
- * chunk before it: the lists say so. */
+/* When the input of `op` from another chunk has arrived; not_finished when it has not. Its stage ran what it needs of
+ * its own chunk before it: the lists say so. */
 static double arrival(const struct loop *loop, const struct tpp_schedule_op *op)
 {
     if (op->kind == TPP_SCHEDULE_OP_WEIGHT)
@@ -95,7 +95,8 @@ static void finish_block(struct loop *loop, uint32_t stage, const struct block *
 {
     struct cursor *cursor = &loop->cursors[stage];
     const struct tpp_schedule_op *ops = tpp_run_list(loop->run, stage);
-    struct tpp_schedule_time *times = (struct tpp_schedule_time *)loop->run->times.data + stage * loop->run->ops_a_stage;
+    struct tpp_schedule_time *times =
+        (struct tpp_schedule_time *)loop->run->times.data + stage * loop->run->ops_a_stage;
     const double end = block->start_seconds + block->seconds;
     cursor->free_seconds = end;
     for (size_t i = 0; i < block->num_ops; i++, cursor->head++) {
@@ -163,7 +164,8 @@ static enum tpp_code prepare(struct loop *loop, struct tpp_error *err)
     struct tpp_schedule_run *run = loop->run;
     const uint32_t num_chunks = tpp_problem_num_chunks(loop->problem);
     const size_t cells = (size_t)num_chunks * loop->problem->num_micro_batches;
-    const size_t cursor_bytes = run->num_stages * sizeof(struct cursor), route_bytes = num_chunks * sizeof(struct route);
+    const size_t cursor_bytes = run->num_stages * sizeof(struct cursor),
+                 route_bytes = num_chunks * sizeof(struct route);
     enum tpp_code code = tpp_buffer_reserve(&run->finish, 2 * cells, sizeof(double), err);
     if (code == TPP_OK)
         code = tpp_buffer_reserve(&run->cursors, 1, cursor_bytes + route_bytes, err);

@@ -1,5 +1,5 @@
-/* Activations alive on a stage, operation by operation, in the order of its list (cost-model 4.3): F adds M_B, the end of B
- * leaves M_W of it when the backward is split and nothing otherwise, the end of W drops that too. */
+/* Activations alive on a stage, operation by operation, in the order of its list (cost-model 4.3): F adds M_B, the end
+ * of B leaves M_W of it when the backward is split and nothing otherwise, the end of W drops that too. */
 #include "costmodel/schedules/schedule_parts.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@ struct alive {
     uint32_t num_chunks; /* forward run, backward not */
 };
 
-static struct alive after_op(const struct tpp_schedule_problem *problem, const struct tpp_schedule_op *op, bool is_split,
-                             struct alive alive)
+static struct alive after_op(const struct tpp_schedule_problem *problem, const struct tpp_schedule_op *op,
+                             bool is_split, struct alive alive)
 {
     const struct tpp_schedule_chunk *chunk = tpp_problem_chunk(problem, op->chunk);
     const double kept = is_split ? chunk->weight_activation_bytes : 0;

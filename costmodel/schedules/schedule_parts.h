@@ -10,7 +10,8 @@ struct tpp_op_list {
     size_t count;
 };
 
-static inline void tpp_op_add(struct tpp_op_list *list, enum tpp_schedule_op_kind kind, uint32_t chunk, uint32_t micro_batch)
+static inline void tpp_op_add(struct tpp_op_list *list, enum tpp_schedule_op_kind kind, uint32_t chunk,
+                              uint32_t micro_batch)
 {
     list->ops[list->count++] =
         (struct tpp_schedule_op){.micro_batch = micro_batch, .chunk = (uint16_t)chunk, .kind = (uint8_t)kind};
@@ -51,9 +52,9 @@ struct tpp_schedule_row {
                             struct tpp_error *err);
 };
 
-extern const struct tpp_schedule_row tpp_schedule_gpipe, tpp_schedule_1f1b, tpp_schedule_interleaved, tpp_schedule_zb_h1,
-    tpp_schedule_zb_h2, tpp_schedule_zb_1p, tpp_schedule_zb_2p, tpp_schedule_zb_v, tpp_schedule_dualpipe,
-    tpp_schedule_dualpipev;
+extern const struct tpp_schedule_row tpp_schedule_gpipe, tpp_schedule_1f1b, tpp_schedule_interleaved,
+    tpp_schedule_zb_h1, tpp_schedule_zb_h2, tpp_schedule_zb_1p, tpp_schedule_zb_2p, tpp_schedule_zb_v,
+    tpp_schedule_dualpipe, tpp_schedule_dualpipev;
 const struct tpp_schedule_row *tpp_schedule_row_of(enum tpp_schedule schedule);
 
 /* Chunks that operations name: p v, or 2p where the model is there twice. */
@@ -82,8 +83,8 @@ enum tpp_code tpp_search_zero_bubble(struct tpp_schedule_run *run, const struct 
                                      struct tpp_error *err);
 double tpp_problem_memory_limit(const struct tpp_schedule_problem *problem);
 
-/* DualPipe's order on one stage (two_chunk_order.c): forward and backward of chunks `first` and `second` in turns, as if
- * the stage were number `depth` of `num_depths` on the way to where the two directions meet. */
+/* DualPipe's order on one stage (two_chunk_order.c): forward and backward of chunks `first` and `second` in turns, as
+ * if the stage were number `depth` of `num_depths` on the way to where the two directions meet. */
 struct tpp_two_chunks {
     uint32_t first, second;                   /* chunk of phase 0 and of phase 1 */
     uint32_t first_base, second_base;         /* their first micro-batch */

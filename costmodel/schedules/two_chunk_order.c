@@ -1,5 +1,5 @@
-/* The order of DualPipe, and of its half DualPipeV, on one stage: forward of one chunk overlapped with backward of the other
- * (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1 and figure 5). */
+/* The order of DualPipe, and of its half DualPipeV, on one stage: forward of one chunk overlapped with backward of the
+ * other (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1 and figure 5). */
 #include "costmodel/schedules/schedule_parts.h"
 
 /* Where each kind of op stands, by phase: 0 = the chunk whose forwards come first, 1 = the other. */
@@ -7,7 +7,7 @@ struct progress {
     const struct tpp_two_chunks *chunks;
     struct tpp_op_list *list;
     uint32_t num_forwards[2], num_backwards[2];
-    size_t next_weight;          /* place in the list before which no backward is without its weight gradient */
+    size_t next_weight; /* place in the list before which no backward is without its weight gradient */
 };
 
 static uint32_t chunk_of(const struct progress *progress, int phase)
@@ -81,7 +81,8 @@ static void warm_up(struct progress *progress, uint32_t before, uint32_t after)
 /* In the second half of the drain only the gradients that others wait for are taken at once. */
 static void drain(struct progress *progress, uint32_t before, uint32_t after)
 {
-    const uint32_t num_whole = before; /* of the 2 * before backwards: those whose weight gradient is not left for later */
+    const uint32_t num_whole =
+        before; /* of the 2 * before backwards: those whose weight gradient is not left for later */
     for (uint32_t i = 0; i < after; i++) {
         backward(progress, 1);
         forward_with_backward(progress, 1);

@@ -1,5 +1,5 @@
-/* ZB-2p: the searched zero-bubble order with memory for 2p micro-batches, where next to no wait is left (Qi et al. 2023, "Zero
- * Bubble Pipeline Parallelism", section 3.1). */
+/* ZB-2p: the searched zero-bubble order with memory for 2p micro-batches, where next to no wait is left (Qi et al.
+ * 2023, "Zero Bubble Pipeline Parallelism", section 3.1). */
 #include "costmodel/schedules/schedule_parts.h"
 
 const struct tpp_schedule_row tpp_schedule_zb_2p = {

@@ -1,5 +1,5 @@
-/* ZB-H2: twice the forwards of 1F1B before the first backward, so that the stages' work is a parallelogram; memory of up to
- * 2p - 1 micro-batches (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2.2 and figure 3). */
+/* ZB-H2: twice the forwards of 1F1B before the first backward, so that the stages' work is a parallelogram; memory of
+ * up to 2p - 1 micro-batches (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2.2 and figure 3). */
 #include "costmodel/schedules/schedule_parts.h"
 
 static void order(const struct tpp_schedule_problem *problem, uint32_t stage, struct tpp_op_list *list)

@@ -1,10 +1,11 @@
-/* ZB-V: two chunks a stage in the shape of a V, no wait when F = B = W, with the memory of 1F1B (Qi et al. 2023, "Zero Bubble
- * Pipeline Parallelism", section 6; cost-model 8.2).
+/* ZB-V: two chunks a stage in the shape of a V, no wait when F = B = W, with the memory of 1F1B (Qi et al. 2023, "Zero
+ * Bubble Pipeline Parallelism", section 6; cost-model 8.2).
  *
- * The lists come from letting the stages run by themselves: whenever a stage is free it takes a forward if memory allows, or
- * a backward if one is there, or else a weight gradient. Three switches: which of the first two goes first, whether a weight
- * gradient follows its backward at once (it frees memory for the next forward), and whether a stage rather waits for an
- * input that is about to come. The setting with the shortest stages stays. O(operations * log p). */
+ * The lists come from letting the stages run by themselves: whenever a stage is free it takes a forward if memory
+ * allows, or a backward if one is there, or else a weight gradient. Three switches: which of the first two goes first,
+ * whether a weight gradient follows its backward at once (it frees memory for the next forward), and whether a stage
+ * rather waits for an input that is about to come. The setting with the shortest stages stays. O(operations * log p).
+ */
 #include "costmodel/schedules/schedule_parts.h"
 
 #include <math.h>
@@ -16,12 +17,12 @@ enum { NUM_SWITCHES = 3, NUM_SETTINGS = 1 << NUM_SWITCHES };
 static const double longest_wait = 0.5;
 
 struct stage {
-    uint32_t chunks[2];                  /* on the way there and on the way back */
-    uint32_t forwards[2], backwards[2];  /* started so far */
-    size_t next_weight;                  /* place in the list of the oldest backward whose W has not run */
-    uint32_t num_weights;                /* waiting */
+    uint32_t chunks[2];                 /* on the way there and on the way back */
+    uint32_t forwards[2], backwards[2]; /* started so far */
+    size_t next_weight;                 /* place in the list of the oldest backward whose W has not run */
+    uint32_t num_weights;               /* waiting */
     double bytes, limit_bytes;
-    double wake_seconds;                 /* when to look at the stage; INFINITY while nothing is known to come */
+    double wake_seconds; /* when to look at the stage; INFINITY while nothing is known to come */
     size_t heap_place;
     double first_start_seconds, free_seconds;
     struct tpp_op_list list;
@@ -32,8 +33,8 @@ struct search {
     uint32_t p, m;
     size_t ops_a_stage;
     struct stage *stages;
-    double *ends[2];                     /* of F and of B by chunk * m + micro-batch; INFINITY before its start */
-    uint32_t *heap;                      /* all stages, the first to wake on top */
+    double *ends[2]; /* of F and of B by chunk * m + micro-batch; INFINITY before its start */
+    uint32_t *heap;  /* all stages, the first to wake on top */
     bool takes_forward_first, frees_at_once, waits_for_input; /* the switches */
 };
 
@@ -86,7 +87,8 @@ static double edge_between(const struct search *search, uint32_t chunk, uint32_t
 }
 
 /* When the next forward or backward of one of the stage's chunks can start; INFINITY when that is not known yet. */
-static double ready_seconds(const struct search *search, const struct stage *stage, enum tpp_schedule_op_kind kind, int side)
+static double ready_seconds(const struct search *search, const struct stage *stage, enum tpp_schedule_op_kind kind,
+                            int side)
 {
     const uint32_t chunk = stage->chunks[side], last = 2 * search->p - 1;
     const uint32_t i = kind == TPP_SCHEDULE_OP_FORWARD ? stage->forwards[side] : stage->backwards[side];
@@ -113,8 +115,8 @@ static double weight_bytes(const struct search *search, uint32_t chunk)
     return c->activation_bytes > 0 ? c->weight_activation_bytes : 0;
 }
 
-/* The way there may not run ahead of the way back by more than the V is long: what it would hold then could only be freed
- * by a backward that needs that memory. */
+/* The way there may not run ahead of the way back by more than the V is long: what it would hold then could only be
+ * freed by a backward that needs that memory. */
 static bool may_forward(const struct search *search, const struct stage *stage, int side)
 {
     if (stage->bytes + forward_bytes(search, stage->chunks[side]) > stage->limit_bytes)
@@ -161,7 +163,8 @@ static double next_arrival(const struct search *search, const struct stage *stag
 /* Of the weight gradient that would run next. */
 static double weight_seconds(const struct search *search, const struct stage *stage)
 {
-    return stage->num_weights > 0 ? search->problem->chunks[stage->list.ops[stage->next_weight].chunk].weight_seconds : 0;
+    return stage->num_weights > 0 ? search->problem->chunks[stage->list.ops[stage->next_weight].chunk].weight_seconds
+                                  : 0;
 }
 
 static struct choice choose(const struct search *search, const struct stage *stage, double now)
@@ -174,8 +177,8 @@ static struct choice choose(const struct search *search, const struct stage *sta
     const struct choice second = search->takes_forward_first ? backward : forward;
     if (first.is_found || second.is_found)
         return first.is_found ? first : second;
-    const bool is_worth_a_wait =
-        search->waits_for_input && next_arrival(search, stage, now) - now < longest_wait * weight_seconds(search, stage);
+    const bool is_worth_a_wait = search->waits_for_input &&
+                                 next_arrival(search, stage, now) - now < longest_wait * weight_seconds(search, stage);
     return (struct choice){stage->num_weights > 0 && !is_worth_a_wait, TPP_SCHEDULE_OP_WEIGHT, 0};
 }
 
@@ -244,8 +247,8 @@ static void start_stage(const struct search *search, uint32_t index, struct tpp_
     const uint32_t there = index, back = 2 * search->p - 1 - index;
     search->stages[index] = (struct stage){
         .chunks = {there, back},
-        .limit_bytes = (forward_bytes(search, there) + forward_bytes(search, back)) *
-                       tpp_problem_memory_limit(search->problem),
+        .limit_bytes =
+            (forward_bytes(search, there) + forward_bytes(search, back)) * tpp_problem_memory_limit(search->problem),
         .wake_seconds = INFINITY,
         .list = {.ops = ops + index * search->ops_a_stage},
     };

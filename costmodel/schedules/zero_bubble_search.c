@@ -3,8 +3,8 @@
  * cost-model 8.2).
  *
  * Round 0 puts one forward on every stage and as many more as fit before the first backward comes back; round i puts at
- * most one more forward and then backward i on every stage. Weight gradients fill the waits and free memory. All stages'
- * clocks run along, so that the heuristic knows each wait. O(p m) for each setting. */
+ * most one more forward and then backward i on every stage. Weight gradients fill the waits and free memory. All
+ * stages' clocks run along, so that the heuristic knows each wait. O(p m) for each setting. */
 #include "costmodel/schedules/schedule_parts.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 enum { NUM_SWITCHES = 3, NUM_SETTINGS = 1 << NUM_SWITCHES };
 
 struct stage {
-    double seconds[3];                       /* of F, B, W, transfers included */
-    double forward_bytes, weight_bytes;      /* M_B, M_W */
+    double seconds[3];                  /* of F, B, W, transfers included */
+    double forward_bytes, weight_bytes; /* M_B, M_W */
     double limit_bytes;
-    uint32_t count[3];                       /* ops put so far */
+    uint32_t count[3]; /* ops put so far */
     double clock_seconds, first_start_seconds;
     double bytes, idle_seconds;
-    uint32_t num_wanted;                     /* forwards of this round */
+    uint32_t num_wanted; /* forwards of this round */
     struct tpp_op_list list;
 };
 
@@ -27,19 +27,20 @@ struct search {
     uint32_t p, m;
     double edge_seconds;
     struct stage *stages;
-    double *forward_end;                     /* by stage * m + micro-batch */
-    double *backward_end;                    /* of the last backward of each stage */
-    double most_idle_seconds;                /* of all stages */
-    bool must_fit_before_backward;           /* switch: extra forwards end before the first backward arrives */
-    bool may_skip_forward;                   /* switch: a stage two forwards ahead of the next may leave one out */
-    bool fills_small_waits;                  /* switch: also with a weight gradient that overruns */
+    double *forward_end;           /* by stage * m + micro-batch */
+    double *backward_end;          /* of the last backward of each stage */
+    double most_idle_seconds;      /* of all stages */
+    bool must_fit_before_backward; /* switch: extra forwards end before the first backward arrives */
+    bool may_skip_forward;         /* switch: a stage two forwards ahead of the next may leave one out */
+    bool fills_small_waits;        /* switch: also with a weight gradient that overruns */
 };
 
 /* When the input of the next op of `kind` arrives at a stage. */
 static double arrival(const struct search *search, uint32_t stage, enum tpp_schedule_op_kind kind)
 {
     if (kind == TPP_SCHEDULE_OP_FORWARD && stage > 0)
-        return search->forward_end[(size_t)(stage - 1) * search->m + search->stages[stage].count[TPP_SCHEDULE_OP_FORWARD]] +
+        return search->forward_end[(size_t)(stage - 1) * search->m +
+                                   search->stages[stage].count[TPP_SCHEDULE_OP_FORWARD]] +
                search->edge_seconds;
     if (kind == TPP_SCHEDULE_OP_BACKWARD && stage + 1 < search->p)
         return search->backward_end[stage + 1] + search->edge_seconds;
@@ -77,7 +78,8 @@ static bool has_weight(const struct stage *stage)
     return stage->count[TPP_SCHEDULE_OP_WEIGHT] < stage->count[TPP_SCHEDULE_OP_BACKWARD];
 }
 
-/* Forwards beyond the first that a stage takes before its first backward arrives at `arrival_seconds`; moves *clock on. */
+/* Forwards beyond the first that a stage takes before its first backward arrives at `arrival_seconds`; moves *clock on.
+ */
 static uint32_t extra_forwards(const struct search *search, const struct stage *stage, double arrival_seconds,
                                double *clock)
 {
@@ -137,20 +139,22 @@ static double seconds_to_make_room(const struct stage *stage)
     return seconds;
 }
 
-/* A stage well ahead of the next one may leave its forward out when the next stage could run one and a backward first. */
+/* A stage well ahead of the next one may leave its forward out when the next stage could run one and a backward first.
+ */
 static bool wants_forward(const struct search *search, uint32_t j)
 {
     const struct stage *stage = &search->stages[j];
     if (stage->count[TPP_SCHEDULE_OP_FORWARD] >= search->m)
         return false;
-    const bool is_needed = stage->count[TPP_SCHEDULE_OP_FORWARD] == stage->count[TPP_SCHEDULE_OP_BACKWARD]; /* by this round's backward */
+    const bool is_needed =
+        stage->count[TPP_SCHEDULE_OP_FORWARD] == stage->count[TPP_SCHEDULE_OP_BACKWARD]; /* by this round's backward */
     if (!search->may_skip_forward || j + 1 == search->p || is_needed)
         return true;
     const struct stage *next = stage + 1;
     if (stage->count[TPP_SCHEDULE_OP_FORWARD] < next->count[TPP_SCHEDULE_OP_FORWARD] + 2)
         return true;
-    const double next_backward = next->clock_seconds + next->seconds[TPP_SCHEDULE_OP_FORWARD] + next->seconds[TPP_SCHEDULE_OP_BACKWARD] +
-                                 search->edge_seconds;
+    const double next_backward = next->clock_seconds + next->seconds[TPP_SCHEDULE_OP_FORWARD] +
+                                 next->seconds[TPP_SCHEDULE_OP_BACKWARD] + search->edge_seconds;
     if (stage->clock_seconds >= next_backward)
         return false;
     if (stage->clock_seconds + stage->seconds[TPP_SCHEDULE_OP_FORWARD] + seconds_to_make_room(stage) <= next_backward)
@@ -158,8 +162,8 @@ static bool wants_forward(const struct search *search, uint32_t j)
     return next_backward - stage->clock_seconds > search->most_idle_seconds - stage->idle_seconds;
 }
 
-/* Weight gradients that fit into the wait for the next op of `kind`, and one more that does not when this stage can afford
- * no further wait, or the switch says so. */
+/* Weight gradients that fit into the wait for the next op of `kind`, and one more that does not when this stage can
+ * afford no further wait, or the switch says so. */
 static void fill_wait(struct search *search, uint32_t j, enum tpp_schedule_op_kind kind)
 {
     struct stage *stage = &search->stages[j];
@@ -168,8 +172,7 @@ static void fill_wait(struct search *search, uint32_t j, enum tpp_schedule_op_ki
         put(search, j, TPP_SCHEDULE_OP_WEIGHT);
     if (!has_weight(stage) || stage->clock_seconds >= ready)
         return;
-    const bool is_affordable =
-        ready - stage->clock_seconds <= search->most_idle_seconds - stage->idle_seconds;
+    const bool is_affordable = ready - stage->clock_seconds <= search->most_idle_seconds - stage->idle_seconds;
     if (!is_affordable || search->fills_small_waits)
         put(search, j, TPP_SCHEDULE_OP_WEIGHT);
 }
@@ -208,7 +211,8 @@ static bool next_round(struct search *search)
             return false;
         if (j + 1 < p)
             fill_wait(search, j, TPP_SCHEDULE_OP_BACKWARD);
-        while (j == 0 && search->stages[0].count[TPP_SCHEDULE_OP_FORWARD] == search->m && has_weight(&search->stages[0]))
+        while (j == 0 && search->stages[0].count[TPP_SCHEDULE_OP_FORWARD] == search->m &&
+               has_weight(&search->stages[0]))
             put(search, j, TPP_SCHEDULE_OP_WEIGHT);
         put(search, j, TPP_SCHEDULE_OP_BACKWARD);
     }

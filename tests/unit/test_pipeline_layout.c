@@ -110,7 +110,8 @@ static void random_layouts_read_back_equal(void **state)
         tpp_pipeline_layout_format(made, count, &text);
         assert_int_equal(parse(tpp_text_get(&text)), count);
         for (uint32_t g = 0; g < count; g++)
-            assert_true(chunks[g].num_layers == made[g].num_layers && chunks[g].has_embedding == made[g].has_embedding &&
+            assert_true(chunks[g].num_layers == made[g].num_layers &&
+                        chunks[g].has_embedding == made[g].has_embedding &&
                         chunks[g].num_mtp_layers == made[g].num_mtp_layers && chunks[g].has_loss == made[g].has_loss);
         tpp_text_release(&text);
     }
@@ -143,7 +144,8 @@ static void layers_that_divide_stay_even(void **state)
     assert_int_equal(propose(30, 1, 1, 0.1, 0.7, true).kind, TPP_LAYER_SPLIT_EVEN);
 }
 
-/* DeepSeek-Coder-33B: 62 layers. On 4 stages 64 slots, 16 each; on 2, 31 + 0.1 and 31 + 1.5 against 32 + 0.1 and 30 + 1.5. */
+/* DeepSeek-Coder-33B: 62 layers. On 4 stages 64 slots, 16 each; on 2, 31 + 0.1 and 31 + 1.5 against 32 + 0.1 and 30
+ * + 1.5. */
 static void sixty_two_layers_are_balanced(void **state)
 {
     (void)state;
@@ -172,8 +174,8 @@ static void the_layers_of_llama_405b_are_split_as_published(void **state)
     expect_text(chunks, 16, "Et*7|(t*8|)*14t*7L");
 }
 
-/* 22 layers on 8 stages of 2 chunks: end counts in twos leave 6 layers on one end (2 * 6 between, 4 + 6); a layout has 3 at
- * most. */
+/* 22 layers on 8 stages of 2 chunks: end counts in twos leave 6 layers on one end (2 * 6 between, 4 + 6); a layout has
+ * 3 at most. */
 static void a_layout_string_helps_where_counts_do_not(void **state)
 {
     (void)state;

@@ -55,8 +55,8 @@ static double pipeline_seconds(const struct tpp_cost *cost)
 static void gpt3_on_64_gpus_is_example_e16(void **state)
 {
     (void)state;
-    /* Pipeline 13.730 s, with the head on the last chunk; our layers and head make it 0.6 % less, event by event and in the
-     * closed form alike: the last stage, which has the head, never waits once it has begun. */
+    /* Pipeline 13.730 s, with the head on the last chunk; our layers and head make it 0.6 % less, event by event and in
+     * the closed form alike: the last stage, which has the head, never waits once it has begun. */
     struct plan plan;
     make_gpt3(&plan);
     play(&plan, "tp=8,pp=8,vp=3,mbs=1,sp=1,recompute=selective");
@@ -69,8 +69,11 @@ static void stages_are_as_busy_as_the_evaluator_says(void **state)
 {
     (void)state;
     static const char *const strategies[] = {
-        "tp=8,pp=8,vp=3,mbs=1,sp=1,recompute=selective", "tp=8,pp=8,mbs=1,sp=1,recompute=full:5",
-        "tp=8,pp=8,vp=2,mbs=1,sp=1,schedule=zb-v", "tp=8,pp=4,mbs=1,sp=1,schedule=zb-h1", "tp=8,pp=1,mbs=1,sp=1",
+        "tp=8,pp=8,vp=3,mbs=1,sp=1,recompute=selective",
+        "tp=8,pp=8,mbs=1,sp=1,recompute=full:5",
+        "tp=8,pp=8,vp=2,mbs=1,sp=1,schedule=zb-v",
+        "tp=8,pp=4,mbs=1,sp=1,schedule=zb-h1",
+        "tp=8,pp=1,mbs=1,sp=1",
         "tp=8,pp=8,mbs=1,sp=1,first_layers=9,last_layers=9",
     };
     for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
@@ -90,7 +93,8 @@ static void stages_are_as_busy_as_the_evaluator_says(void **state)
         /* Transfers of a stage: 2v a micro-batch, fewer at the ends, 4 for the inside of a V. */
         const double v = plan.strategy.virtual_pipeline_stages, p = plan.strategy.pipeline_parallel;
         CHECK_NUMBER(sent, p > 1 ? 2 * v * plan.problem.num_micro_batches * plan.problem.transfer_seconds : 0, 1e-6);
-        CHECK_NUMBER(plan.cost.imbalance_seconds * plan.problem.num_micro_batches, plan.summary.imbalance_seconds, 1e-6);
+        CHECK_NUMBER(plan.cost.imbalance_seconds * plan.problem.num_micro_batches, plan.summary.imbalance_seconds,
+                     1e-6);
         stop(&plan);
     }
 }
@@ -134,8 +138,8 @@ static void a_v_has_both_ends_on_its_first_stage(void **state)
     play(&plan, "tp=8,pp=8,vp=2,mbs=1,sp=1,schedule=zb-v");
     struct tpp_stage_cost costs[8];
     assert_int_equal(tpp_evaluator_stages(plan.evaluator, &plan.strategy, costs, NULL), TPP_OK);
-    /* E2: 2,718,922,752 of 12 layers; embedding 51200*1536 + 2048*12288 positions = 103,809,024 as on stage 0 of E2; head
-     * and final norm 78,667,776 as on its last stage. */
+    /* E2: 2,718,922,752 of 12 layers; embedding 51200*1536 + 2048*12288 positions = 103,809,024 as on stage 0 of E2;
+     * head and final norm 78,667,776 as on its last stage. */
     assert_int_equal(costs[0].parameters, 2718922752 + 103809024 + 78667776);
     assert_int_equal(costs[7].parameters, 2718922752);
     stop(&plan);

@@ -1,7 +1,8 @@
-/* The event model of the pipeline schedules: small pipelines by hand, the table of micro-batches in flight (cost-model 4.3,
- * E7), example E8, what is refused, and what a run hands out. */
+/* The event model of the pipeline schedules: small pipelines by hand, the table of micro-batches in flight
+ * (cost-model 4.3, E7), example E8, what is refused, and what a run hands out. */
 #include "costmodel/schedules/schedule.h"
 #include "tests/support/check_number.h"
+#include "tests/support/failing_alloc.h"
 
 #include <string.h>
 
@@ -16,10 +17,12 @@ struct pipeline {
 };
 
 /* All chunks alike: the full stage's F, B, W over v; activations of 34 and 32 bytes a full stage. */
-static struct pipeline make(enum tpp_schedule schedule, uint32_t p, uint32_t v, uint32_t m, double f, double b, double w)
+static struct pipeline make(enum tpp_schedule schedule, uint32_t p, uint32_t v, uint32_t m, double f, double b,
+                            double w)
 {
     struct pipeline pipeline = {
-        .problem = {.schedule = schedule, .pipeline_parallel = p, .virtual_pipeline_stages = v, .num_micro_batches = m}};
+        .problem = {
+            .schedule = schedule, .pipeline_parallel = p, .virtual_pipeline_stages = v, .num_micro_batches = m}};
     assert_int_equal(tpp_schedule_run_new(&pipeline.run, &pipeline.err), TPP_OK);
     for (uint32_t g = 0; g < p * v; g++)
         pipeline.chunks[g] = (struct tpp_schedule_chunk){f / v, b / v, w / v, 34.0 / v, 32.0 / v};
@@ -61,8 +64,8 @@ static void one_stage_does_nothing_but_work(void **state)
     }
 }
 
-/* Stages 2, 2, 2, 3 s (F 1 of each), m = 5: the last stage works 5 * 3 without a break from 3 on, the others fill with 1
- * each and drain with 1 each: 3 + 15 + 3. */
+/* Stages 2, 2, 2, 3 s (F 1 of each), m = 5: the last stage works 5 * 3 without a break from 3 on, the others fill with
+ * 1 each and drain with 1 each: 3 + 15 + 3. */
 static void the_slowest_stage_sets_the_pace(void **state)
 {
     (void)state;
@@ -156,8 +159,8 @@ static void zb_v_has_no_bubble_when_all_ops_are_alike(void **state)
         }
 }
 
-/* (p/2-1)(F&B + B_full - 3W) with F&B = 3, B_full = 2, W = 1: 6 (E8); with 0.5 of each pair hidden, F&B = 2.5: 3 * 1.5 = 4.5
- * on the stages in the middle. */
+/* (p/2-1)(F&B + B_full - 3W) with F&B = 3, B_full = 2, W = 1: 6 (E8); with 0.5 of each pair hidden, F&B = 2.5: 3 * 1.5
+ * = 4.5 on the stages in the middle. */
 static void dualpipe_waits_as_its_closed_form_says(void **state)
 {
     (void)state;
@@ -176,11 +179,12 @@ static void dualpipe_waits_as_its_closed_form_says(void **state)
 static void dualpipev_is_half_of_dualpipe(void **state)
 {
     (void)state;
-    CHECK_NUMBER(makespan(TPP_SCHEDULE_DUALPIPEV, 4, 2, 10, 2, 2, 2), makespan(TPP_SCHEDULE_DUALPIPE, 8, 1, 20, 1, 1, 1),
-                 1e-12);
+    CHECK_NUMBER(makespan(TPP_SCHEDULE_DUALPIPEV, 4, 2, 10, 2, 2, 2),
+                 makespan(TPP_SCHEDULE_DUALPIPE, 8, 1, 20, 1, 1, 1), 1e-12);
 }
 
-/* Groups of 4 on 2 stages, m = 8, v = 2. Stage 0 first runs 2(p-1) + (v-1)N = 6 forwards: four of chunk 0, two of chunk 2. */
+/* Groups of 4 on 2 stages, m = 8, v = 2. Stage 0 first runs 2(p-1) + (v-1)N = 6 forwards: four of chunk 0, two of
+ * chunk 2. */
 static void interleaving_takes_groups_of_micro_batches(void **state)
 {
     (void)state;
@@ -190,9 +194,10 @@ static void interleaving_takes_groups_of_micro_batches(void **state)
     size_t count;
     const struct tpp_schedule_op *ops = tpp_schedule_run_ops(pipeline.run, 0, &count);
     static const struct tpp_schedule_op first[] = {
-        {0, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {1, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {2, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {3, 0, TPP_SCHEDULE_OP_FORWARD, 0},
-        {0, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {1, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {2, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {0, 2, TPP_SCHEDULE_OP_BACKWARD, 0},
-        {3, 2, TPP_SCHEDULE_OP_FORWARD, 0}, {1, 2, TPP_SCHEDULE_OP_BACKWARD, 0}, {4, 0, TPP_SCHEDULE_OP_FORWARD, 0}, {2, 2, TPP_SCHEDULE_OP_BACKWARD, 0},
+        {0, 0, TPP_SCHEDULE_OP_FORWARD, 0},  {1, 0, TPP_SCHEDULE_OP_FORWARD, 0},  {2, 0, TPP_SCHEDULE_OP_FORWARD, 0},
+        {3, 0, TPP_SCHEDULE_OP_FORWARD, 0},  {0, 2, TPP_SCHEDULE_OP_FORWARD, 0},  {1, 2, TPP_SCHEDULE_OP_FORWARD, 0},
+        {2, 2, TPP_SCHEDULE_OP_FORWARD, 0},  {0, 2, TPP_SCHEDULE_OP_BACKWARD, 0}, {3, 2, TPP_SCHEDULE_OP_FORWARD, 0},
+        {1, 2, TPP_SCHEDULE_OP_BACKWARD, 0}, {4, 0, TPP_SCHEDULE_OP_FORWARD, 0},  {2, 2, TPP_SCHEDULE_OP_BACKWARD, 0},
     };
     assert_int_equal(count, 32);
     assert_memory_equal(ops, first, sizeof first);
@@ -254,6 +259,25 @@ static void what_cannot_run_is_refused(void **state)
     expect_refused(slow, TPP_E_RANGE, "transfer time");
 }
 
+static void any_failed_allocation_is_an_error(void **state)
+{
+    (void)state;
+    for (enum tpp_schedule schedule = TPP_SCHEDULE_GPIPE; schedule < TPP_SCHEDULE_COUNT; schedule++)
+        for (uint64_t n = 0;; n++) {
+            struct pipeline pipeline = make(schedule, 4, tpp_schedule_is_v_shaped(schedule) ? 2 : 1, 8, 1, 1, 1);
+            pipeline.problem.chunks = pipeline.chunks;
+            tpp_failing_alloc_arm(n);
+            const enum tpp_code code =
+                tpp_schedule_step(pipeline.run, &pipeline.problem, &pipeline.summary, &pipeline.err);
+            const bool has_failed = tpp_failing_alloc_disarm();
+            assert_int_equal(code, has_failed ? TPP_E_MEMORY : TPP_OK);
+            play(&pipeline); /* the run is still good */
+            tpp_schedule_run_free(pipeline.run);
+            if (!has_failed)
+                break;
+        }
+}
+
 static void the_table_has_the_names_of_the_strategy(void **state)
 {
     (void)state;
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test(interleaving_takes_groups_of_micro_batches),
         cmocka_unit_test(times_follow_the_dependencies),
         cmocka_unit_test(what_cannot_run_is_refused),
+        cmocka_unit_test(any_failed_allocation_is_an_error),
         cmocka_unit_test(the_table_has_the_names_of_the_strategy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
