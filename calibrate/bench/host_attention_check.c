@@ -20,8 +20,7 @@ static double element(const struct source *source, uint64_t tensor, uint64_t row
     const uint64_t heads = is_key ? shape->num_query_groups : shape->num_heads;
     const uint64_t head = is_key ? source->head / per_group : source->head;
     const uint64_t index = ((source->batch * shape->length + row) * heads + head) * shape->head_dim + i;
-    return tpp_bench_decode(source->type,
-                            tpp_bench_encode(source->type, tpp_bench_random_value(source->seed + tensor, index)));
+    return tpp_bench_round(source->type, tpp_bench_random_value(source->seed + tensor, index));
 }
 
 static double dot(const struct source *source, uint64_t a, uint64_t a_row, uint64_t b, uint64_t b_row)

@@ -5,7 +5,7 @@
 /* Data as they are after the rounding to `type`. */
 static double stored(enum tpp_bench_type type, uint64_t seed, uint64_t index)
 {
-    return tpp_bench_decode(type, tpp_bench_encode(type, tpp_bench_random_value(seed, index)));
+    return tpp_bench_round(type, tpp_bench_random_value(seed, index));
 }
 
 double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_type type, uint64_t seed,

@@ -80,6 +80,20 @@ float tpp_bench_decode(enum tpp_bench_type type, uint32_t bits)
     return (float)(sign ? -value : value);
 }
 
+float tpp_bench_round(enum tpp_bench_type type, float value)
+{
+    uint32_t bits;
+    if (type != TPP_BENCH_BF16 || !isfinite(value)) {
+        return tpp_bench_decode(type, tpp_bench_encode(type, value));
+    }
+    /* bf16 is the upper half of fp32: add just less than half of a last place, and the rest when the last bit is odd.
+     */
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 float tpp_bench_element(enum tpp_bench_type type, const void *buffer, size_t index)
 {
     const size_t bytes = formats[type].bytes;

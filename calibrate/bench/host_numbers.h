@@ -50,6 +50,8 @@ double tpp_bench_type_rounding(enum tpp_bench_type type);
 /* To the nearest, ties to even; fp8 is e4m3 and saturates at 448, fp16 goes to infinity. */
 uint32_t tpp_bench_encode(enum tpp_bench_type type, float value);
 float tpp_bench_decode(enum tpp_bench_type type, uint32_t bits);
+/* The value after rounding to the type: decode(encode(value)), fast for bf16, which checks ask for by the million. */
+float tpp_bench_round(enum tpp_bench_type type, float value);
 /* Element `index` of a buffer in memory. */
 float tpp_bench_element(enum tpp_bench_type type, const void *buffer, size_t index);
 

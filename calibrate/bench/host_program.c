@@ -112,7 +112,9 @@ static enum tpp_code measure(struct tpp_bench_run *run, struct tpp_error *err)
     }
     code = code ? code : run->program->run(run, err);
     if (code != TPP_OK) {
-        tpp_bootstrap_abort(run->bootstrap, err->message);
+        char message[300];
+        snprintf(message, sizeof message, "rank %u: %s", run->world.rank, err->message);
+        tpp_bootstrap_abort(run->bootstrap, message);
     }
     return code;
 }

@@ -61,7 +61,8 @@ static int status_of(int wait_status)
 struct children {
     pid_t *pids; /* 0: has ended */
     uint32_t count, num_alive;
-    double end_at; /* when those that are left are ended; 0: no rank has failed */
+    double end_at;   /* when those that are left are ended; 0: no rank has failed */
+    int num_signals; /* that we sent for that */
 };
 
 static void end_all(const struct children *children, int signal)
@@ -83,7 +84,8 @@ static void note_end(struct children *children, pid_t pid, int wait_status, doub
         }
         children->pids[rank] = 0;
         children->num_alive--;
-        if (wait_status != 0 && *status == 0) {
+        /* A rank that lost another one ends with 5: one with a reason of its own says more. */
+        if (wait_status != 0 && (*status == 0 || (*status == 5 && children->num_signals == 0))) {
             *status = status_of(wait_status);
             children->end_at = tpp_bench_now() + grace_seconds;
             tpp_fail(err, TPP_E_IO, "--spawn", "its own message is above", "rank %u %s %d", rank,
@@ -95,7 +97,6 @@ static void note_end(struct children *children, pid_t pid, int wait_status, doub
 
 static void wait_for_all(struct children *children, double grace_seconds, int *status, struct tpp_error *err)
 {
-    int num_signals = 0;
     while (children->num_alive > 0) {
         int wait_status = 0;
         const pid_t pid = waitpid(-1, &wait_status, WNOHANG);
@@ -104,7 +105,7 @@ static void wait_for_all(struct children *children, double grace_seconds, int *s
             continue;
         }
         if (children->end_at > 0 && tpp_bench_now() > children->end_at) {
-            end_all(children, num_signals++ == 0 ? SIGTERM : SIGKILL);
+            end_all(children, children->num_signals++ == 0 ? SIGTERM : SIGKILL);
             children->end_at = tpp_bench_now() + 2;
         }
         nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);

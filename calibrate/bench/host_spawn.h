@@ -8,7 +8,8 @@
 
 /* Starts `count` processes of argv[0] with the environment of torchrun, on loopback, and waits for all. When one fails,
  * the others get `grace_seconds` to notice by themselves and are then ended. *status is the exit status of the first
- * that failed (128 + the number of a signal), 0 when all succeeded; `err` names its rank then. */
+ * that failed (128 + the number of a signal), or of one that failed by something else than the loss of another (status
+ * 5); 0 when all succeeded. `err` names the rank. */
 enum tpp_code tpp_bench_spawn(const char *const *argv, uint32_t count, double grace_seconds, int *status,
                               struct tpp_error *err);
 

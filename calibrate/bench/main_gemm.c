@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUM_CHECKS 48
+#define NUM_CHECKS 16
 #define MAX_COPIES 16
 #define MAX_PIECES 512
 /* Of the time budget, the part for the sustained rate; the rest is for the grid. */

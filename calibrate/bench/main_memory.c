@@ -16,11 +16,16 @@
 
 struct arguments {
     bool no_check, no_libraries;
+    uint64_t rows, width;
 };
 
 static struct arguments arguments;
 
 static const struct tpp_bench_option options[] = {
+    {"rows", TPP_BENCH_COUNT, offsetof(struct arguments, rows), "N", NULL, "0", 0, 1e7,
+     "rows of the operands, 0 is several sizes"},
+    {"width", TPP_BENCH_COUNT, offsetof(struct arguments, width), "N", NULL, "0", 0, 1e6,
+     "elements of a row, a multiple of 8, 0 is several sizes"},
     {"no-check", TPP_BENCH_FLAG, offsetof(struct arguments, no_check), .help = "do not check the results"},
     {"no-libraries", TPP_BENCH_FLAG, offsetof(struct arguments, no_libraries),
      .help = "do not measure what the context and cuBLAS take, which needs a GPU that nobody else uses"},
@@ -219,10 +224,14 @@ static enum tpp_code run_operations(struct bench *bench, struct tpp_error *err)
     static const uint64_t rows[] = {4096, 16384, 1024, 8192, 2048, 256, 32};
     static const uint64_t widths[] = {8192, 4096, 12288, 2048};
     enum tpp_code code = TPP_OK;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+    const size_t num_rows = arguments.rows ? 1 : sizeof rows / sizeof rows[0];
+    const size_t num_widths = arguments.width ? 1 : sizeof widths / sizeof widths[0];
+    for (size_t r = 0; r < num_rows; r++) {
+        for (size_t w = 0; w < num_widths; w++) {
             for (int kind = 0; kind < TPP_BENCH_MEMORY_COUNT && code == TPP_OK; kind++) {
-                struct operation operation = {.kind = (enum tpp_bench_memory)kind, .rows = rows[r], .width = widths[w]};
+                struct operation operation = {.kind = (enum tpp_bench_memory)kind,
+                                              .rows = arguments.rows ? arguments.rows : rows[r],
+                                              .width = arguments.width ? arguments.width : widths[w]};
                 if (operation.kind == TPP_BENCH_CROSS_ENTROPY || operation.kind == TPP_BENCH_CROSS_ENTROPY_BACKWARD) {
                     operation.width *= 16; /* vocabularies of 32K to 192K */
                 }
@@ -363,6 +372,10 @@ static enum tpp_code run(struct tpp_bench_run *run, struct tpp_error *err)
     struct bench bench = {.run = run};
     struct tpp_library_memory memory = {0};
     enum tpp_code code = TPP_OK;
+    if (arguments.width % 8 != 0) {
+        return tpp_fail(err, TPP_E_USAGE, "--width", NULL, "%llu is no multiple of 8",
+                        (unsigned long long)arguments.width);
+    }
     if (!arguments.no_libraries) { /* before anything else makes a context */
         code = tpp_library_memory((int)run->common.device, &memory, err);
     }

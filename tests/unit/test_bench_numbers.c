@@ -81,6 +81,22 @@ static void fp32_agrees_with_the_machine(void **state)
     }
 }
 
+static void rounding_is_encoding_and_decoding(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 200000; i++) {
+        const uint32_t bits = (uint32_t)tpp_bench_hash(6, i);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        value = i % 2 ? value : (float)(i / 2) * 0x1p-9f; /* ties too */
+        for (int type = TPP_BENCH_FP32; !isnan(value) && type <= TPP_BENCH_FP8; type++) {
+            const float expected =
+                tpp_bench_decode((enum tpp_bench_type)type, tpp_bench_encode((enum tpp_bench_type)type, value));
+            assert_true(tpp_bench_round((enum tpp_bench_type)type, value) == expected);
+        }
+    }
+}
+
 static void random_values_have_mean_zero_and_deviation_one(void **state)
 {
     (void)state;
@@ -118,6 +134,7 @@ int main(void)
         cmocka_unit_test(what_is_too_large_saturates_or_overflows),
         cmocka_unit_test(every_pattern_survives_decode_and_encode),
         cmocka_unit_test(fp32_agrees_with_the_machine),
+        cmocka_unit_test(rounding_is_encoding_and_decoding),
         cmocka_unit_test(random_values_have_mean_zero_and_deviation_one),
         cmocka_unit_test(small_integers_are_the_four_that_are_promised),
     };
