@@ -23,6 +23,8 @@ static double recomputed_layers(const struct tpp_strategy *strategy, double num_
 
 static void add_layers(const struct tpp_layer *layer, double times, struct tpp_schedule_chunk *chunk)
 {
+    if (times == 0)
+        return; /* a model with experts everywhere has no dense layer: its times mean nothing */
     chunk->forward_seconds += times * layer->section_seconds[TPP_SECTION_FORWARD];
     chunk->backward_seconds += times * layer->section_seconds[TPP_SECTION_BACKWARD];
     chunk->weight_seconds += times * layer->section_seconds[TPP_SECTION_WEIGHT];

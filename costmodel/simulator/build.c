@@ -2,6 +2,11 @@
 
 #include <math.h>
 
+const struct tpp_replicas *tpp_build_replicas(const struct tpp_build *build, enum tpp_parameter_part part)
+{
+    return part == TPP_PARAMETERS_EXPERT ? &build->assembly.expert_replicas : &build->assembly.replicas;
+}
+
 uint32_t tpp_build_stream(struct tpp_build *build, uint32_t device, enum tpp_track track)
 {
     uint32_t *stream = &build->streams[device][track];
@@ -128,9 +133,12 @@ void tpp_pen_wait(struct tpp_pen *pen, uint32_t task)
 
 static enum tpp_route_kind route_of(enum tpp_group_kind group)
 {
-    return group == TPP_GROUP_TENSOR    ? TPP_ROUTE_TENSOR
-           : group == TPP_GROUP_CONTEXT ? TPP_ROUTE_CONTEXT
-                                        : TPP_ROUTE_ULYSSES;
+    static const enum tpp_route_kind routes[] = {
+        [TPP_GROUP_TENSOR] = TPP_ROUTE_TENSOR,   [TPP_GROUP_CONTEXT] = TPP_ROUTE_CONTEXT,
+        [TPP_GROUP_ULYSSES] = TPP_ROUTE_ULYSSES, [TPP_GROUP_EXPERT] = TPP_ROUTE_EXPERT,
+        [TPP_GROUP_EXPERT_TENSOR] = TPP_ROUTE_EXPERT_TENSOR,
+    };
+    return routes[group];
 }
 
 /* Compute and its transfer: one after the other, or side by side from lead_seconds on. */
@@ -168,7 +176,7 @@ void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulat
 {
     struct tpp_build *build = pen->build;
     const struct tpp_unit *unit = &build->units[kind];
-    if (pass == TPP_PASS_BACKWARD && kind == TPP_UNIT_LAYER) {
+    if (pass == TPP_PASS_BACKWARD && tpp_unit_is_layer(kind)) {
         /* Recomputation comes first. The share of layers that is recomputed is spread evenly. */
         const double share = build->chunks[pen->chunk].recomputed_fraction;
         if (share >= 1)

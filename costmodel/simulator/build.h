@@ -12,7 +12,16 @@
 #include "costmodel/simulator/order.h"
 #include "costmodel/simulator/simulate.h"
 
-enum tpp_unit_kind { TPP_UNIT_EMBEDDING, TPP_UNIT_LAYER, TPP_UNIT_HEAD, TPP_UNIT_COUNT };
+enum tpp_unit_kind {
+    TPP_UNIT_EMBEDDING,
+    TPP_UNIT_LAYER, /* with the dense MLP */
+    TPP_UNIT_MOE,   /* with experts */
+    TPP_UNIT_HEAD,
+    TPP_UNIT_COUNT,
+};
+
+/* Parameters by who holds the same ones: routed experts have replicas of their own (2.5). */
+enum tpp_parameter_part { TPP_PARAMETERS_DENSE, TPP_PARAMETERS_EXPERT, TPP_PARAMETERS_COUNT };
 
 /* A stretch of a pass of one layer when its operations are simulated: compute, and the transfer that goes with it. */
 struct tpp_segment {
@@ -37,17 +46,18 @@ struct tpp_unit {
     double compute_seconds[TPP_PASS_COUNT]; /* scaled by a slow GPU */
     double other_seconds[TPP_PASS_COUNT];   /* exposed transfers inside */
     double core_seconds;                    /* recomputed attention cores, in BACKWARD */
-    double elements;                        /* trainable parameters of a rank */
+    double elements[TPP_PARAMETERS_COUNT];  /* trainable parameters of a rank */
     double gathered_bytes;                  /* ZeRO-3: of its weights */
     struct tpp_segment_list *segments;      /* [TPP_PASS_COUNT], when operations are simulated */
 };
 
 struct tpp_chunk {
     struct tpp_order_chunk place;
-    uint32_t num_layers;
+    uint32_t first_layer, num_layers;       /* in the model */
+    uint32_t num_moe_layers;                /* of them */
     bool has_embedding, has_head;
     double recomputed_fraction;             /* of its layers */
-    double elements;
+    double elements[TPP_PARAMETERS_COUNT];
 };
 
 struct tpp_op_tasks { /* of one pass of one micro-batch through one chunk on one device */
@@ -60,7 +70,8 @@ enum tpp_route_kind {
     TPP_ROUTE_REPLICAS,  /* all ranks that hold the same parameters */
     TPP_ROUTE_SHARD,     /* those that the states are sharded over */
     TPP_ROUTE_REPLICATE, /* those that hold the same shard */
-    TPP_ROUTE_TENSOR, TPP_ROUTE_CONTEXT, TPP_ROUTE_ULYSSES,
+    TPP_ROUTE_EXPERT_REPLICAS, TPP_ROUTE_EXPERT_SHARD, /* the same for routed experts */
+    TPP_ROUTE_TENSOR, TPP_ROUTE_CONTEXT, TPP_ROUTE_ULYSSES, TPP_ROUTE_EXPERT, TPP_ROUTE_EXPERT_TENSOR,
     TPP_ROUTE_TIED,      /* first and last stage: the tied embedding */
     TPP_ROUTE_GROUP_COUNT, /* those above are collectives of a group */
     TPP_ROUTE_SEND_UP = TPP_ROUTE_GROUP_COUNT, /* to the next stage, of the last one to the first */
@@ -79,7 +90,7 @@ struct tpp_build {
     const struct tpp_strategy *strategy;
     const struct tpp_simulation_options *options;
     struct tpp_assembly assembly;
-    struct tpp_gradient_traffic traffic;
+    struct tpp_gradient_traffic traffic[TPP_PARAMETERS_COUNT];
     struct tpp_arena *arena;
     struct tpp_graph *graph;
     struct tpp_order *order;
@@ -133,6 +144,8 @@ uint32_t tpp_pen_flush(struct tpp_pen *pen);
 /* A pass of a unit; BACKWARD begins with recomputation and ends with WEIGHT when the schedule does not split it. */
 void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass pass);
 
+/* Ranks that hold the same parameters of a part. */
+const struct tpp_replicas *tpp_build_replicas(const struct tpp_build *build, enum tpp_parameter_part part);
 uint32_t tpp_build_stream(struct tpp_build *build, uint32_t device, enum tpp_track track);
 /* A transfer of `bytes` on its busiest link that takes `seconds` alone, `latency_seconds` of them latency. */
 uint32_t tpp_build_transfer(struct tpp_build *build, uint32_t device, enum tpp_track track,
@@ -163,6 +176,9 @@ enum tpp_code tpp_build_units(struct tpp_build *build, struct tpp_error *err);
 enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err);
 /* Units of the pen's chunk in the order of the pass, and how many. */
 uint32_t tpp_pen_num_units(const struct tpp_pen *pen);
+bool tpp_unit_is_layer(enum tpp_unit_kind kind);
+/* Units of each kind on a chunk. */
+void tpp_chunk_count_units(const struct tpp_chunk *chunk, double counts[TPP_UNIT_COUNT]);
 enum tpp_unit_kind tpp_pen_unit_at(const struct tpp_pen *pen, enum tpp_simulated_pass pass, uint32_t index);
 
 /* build_gradient.c: passes that fill gradient buckets or wait for gathered parameters (DDP, ZeRO-0 to 2). */

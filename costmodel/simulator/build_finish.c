@@ -11,21 +11,24 @@ static struct tpp_graph_task named(const char *name)
 }
 
 struct stage_parameters {
-    double trainable, tensors;
+    double elements[TPP_PARAMETERS_COUNT]; /* trainable ones of a rank */
+    double tensors;
 };
 
 static struct stage_parameters parameters_of(const struct tpp_build *build, uint32_t stage)
 {
     const struct tpp_layer *layers[TPP_UNIT_COUNT] = {build->assembly.embedding, build->assembly.decoder,
-                                                      build->assembly.head};
-    struct stage_parameters sum = {0, 0};
+                                                      build->assembly.moe, build->assembly.head};
+    struct stage_parameters sum = {{0, 0}, 0};
     for (uint32_t g = 0; g < build->num_chunks; g++) {
-        const struct tpp_chunk *chunk = &build->chunks[g];
-        const double times[TPP_UNIT_COUNT] = {chunk->has_embedding, chunk->num_layers, chunk->has_head};
-        for (int kind = 0; kind < TPP_UNIT_COUNT && chunk->place.stage == stage; kind++) {
-            sum.trainable += times[kind] * layers[kind]->trainable_parameters;
-            sum.tensors += times[kind] * layers[kind]->num_parameter_tensors;
-        }
+        double counts[TPP_UNIT_COUNT];
+        if (build->chunks[g].place.stage != stage)
+            continue;
+        tpp_chunk_count_units(&build->chunks[g], counts);
+        for (int kind = 0; kind < TPP_UNIT_COUNT; kind++)
+            sum.tensors += counts[kind] > 0 ? counts[kind] * layers[kind]->num_parameter_tensors : 0;
+        for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+            sum.elements[part] += build->chunks[g].elements[part];
     }
     return sum;
 }
@@ -44,27 +47,31 @@ static uint32_t add_whole(struct tpp_build *build, uint32_t stage, enum tpp_trac
     return task;
 }
 
-static void reduce_at_once(struct tpp_build *build, uint32_t stage, double elements)
+static void reduce_at_once(struct tpp_build *build, uint32_t stage, enum tpp_parameter_part part, double elements)
 {
-    if (!build->traffic.has_any || build->traffic.reduce_overlaps || elements <= 0)
+    const struct tpp_gradient_traffic *traffic = &build->traffic[part];
+    if (!traffic->has_any || traffic->reduce_overlaps || elements <= 0)
         return;
-    const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, &build->assembly.replicas, elements,
-                                                    build->traffic.reduce_bucket_size);
-    const double steps = build->traffic.reduces_each_micro_batch ? build->num_micro_batches : 1;
-    const uint32_t task =
-        add_whole(build, stage, TPP_TRACK_REDUCE, TPP_ROUTE_REPLICAS, build->traffic.reduce, steps * buckets,
-                  build->evaluator->stack->reduce_bytes * elements / buckets, "gradient reduction");
+    const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, tpp_build_replicas(build, part), elements,
+                                                    traffic->reduce_bucket_size);
+    const double steps = traffic->reduces_each_micro_batch ? build->num_micro_batches : 1;
+    const uint32_t task = add_whole(
+        build, stage, TPP_TRACK_REDUCE, part == TPP_PARAMETERS_EXPERT ? TPP_ROUTE_EXPERT_REPLICAS : TPP_ROUTE_REPLICAS,
+        traffic->reduce, steps * buckets, build->evaluator->stack->reduce_bytes * elements / buckets,
+        "gradient reduction");
     for (uint32_t r = 0; r < build->num_replicas; r++)
         build->last_reduce[r * build->num_stages + stage] = task;
 }
 
-static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, double elements)
+static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, enum tpp_parameter_part part, double elements)
 {
-    if (!build->traffic.gathers || build->traffic.gather_overlaps || elements <= 0)
+    const struct tpp_gradient_traffic *traffic = &build->traffic[part];
+    if (!traffic->gathers || traffic->gather_overlaps || elements <= 0)
         return TPP_NO_TASK;
-    const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, &build->assembly.replicas, elements,
-                                                    build->traffic.gather_bucket_size);
-    return add_whole(build, stage, TPP_TRACK_GATHER, TPP_ROUTE_SHARD, TPP_ALL_GATHER, buckets,
+    const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, tpp_build_replicas(build, part), elements,
+                                                    traffic->gather_bucket_size);
+    return add_whole(build, stage, TPP_TRACK_GATHER,
+                     part == TPP_PARAMETERS_EXPERT ? TPP_ROUTE_EXPERT_SHARD : TPP_ROUTE_SHARD, TPP_ALL_GATHER, buckets,
                      build->evaluator->stack->weight_bytes * elements / buckets, "parameter gather");
 }
 
@@ -111,9 +118,9 @@ static uint32_t add_host_task(struct tpp_build *build, uint32_t device, const ch
 }
 
 /* Gradients down, Adam on the host, weights up: 4 B and the weight's bytes a parameter (data_parallel.h). */
-static uint32_t offload(struct tpp_build *build, uint32_t device, double trainable, uint32_t after)
+static uint32_t offload(struct tpp_build *build, uint32_t device, double shard, uint32_t after)
 {
-    const double shard = trainable / build->assembly.replicas.shard_ranks, weight = build->evaluator->stack->weight_bytes;
+    const double weight = build->evaluator->stack->weight_bytes;
     const double link = build->evaluator->hardware->node.host_link_bytes_per_second;
     const double total = tpp_offload_seconds(build->evaluator->hardware, shard, weight);
     const struct tpp_graph_task down = named("gradients to host"), up = named("weights to device");
@@ -126,21 +133,26 @@ static uint32_t offload(struct tpp_build *build, uint32_t device, double trainab
     return last;
 }
 
-static uint32_t optimize(struct tpp_build *build, uint32_t device, uint32_t after)
+static void optimize(struct tpp_build *build, uint32_t device, uint32_t after)
 {
     const struct stage_parameters parameters = parameters_of(build, device % build->num_stages);
     struct tpp_pen pen = tpp_pen_start(build, device, TPP_NO_TASK, TPP_NO_TASK, "optimizer");
+    double shard = 0;
     tpp_pen_wait(&pen, after);
-    tpp_pen_compute(&pen, tpp_optimizer_seconds(&build->evaluator->hardware->gpu, build->evaluator->stack,
-                                                build->strategy, build->assembly.replicas.shard_ranks,
-                                                parameters.trainable, parameters.tensors), 0);
-    uint32_t task = tpp_pen_flush(&pen);
-    if (build->strategy->offload == TPP_OFFLOAD_OPTIMIZER) {
-        task = offload(build, device, parameters.trainable, task);
-        tpp_pen_wait(&pen, task);
-        task = tpp_pen_flush(&pen);
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
+        const double ranks = tpp_build_replicas(build, (enum tpp_parameter_part)part)->shard_ranks;
+        const double tensors = part == TPP_PARAMETERS_DENSE ? parameters.tensors : 0;
+        if (parameters.elements[part] <= 0 && part != TPP_PARAMETERS_DENSE)
+            continue;
+        shard += parameters.elements[part] / ranks;
+        tpp_pen_compute(&pen, tpp_optimizer_seconds(&build->evaluator->hardware->gpu, build->evaluator->stack,
+                                                    build->strategy, ranks, parameters.elements[part], tensors), 0);
     }
-    return task;
+    const uint32_t task = tpp_pen_flush(&pen);
+    if (build->strategy->offload == TPP_OFFLOAD_OPTIMIZER) {
+        tpp_pen_wait(&pen, offload(build, device, shard, task));
+        tpp_pen_flush(&pen);
+    }
 }
 
 /* Everything once a step as its closed form. */
@@ -161,15 +173,21 @@ void tpp_build_finish(struct tpp_build *build, const struct tpp_cost *cost)
         finish_comparable(build, cost);
         return;
     }
-    for (uint32_t stage = 0; stage < build->num_stages; stage++)
-        reduce_at_once(build, stage, parameters_of(build, stage).trainable);
+    for (uint32_t stage = 0; stage < build->num_stages; stage++) {
+        const struct stage_parameters parameters = parameters_of(build, stage);
+        for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+            reduce_at_once(build, stage, (enum tpp_parameter_part)part, parameters.elements[part]);
+    }
     build->finish.barrier = add_barrier(build, "gradient norm", reduce_tied(build));
     for (uint32_t d = 0; d < build->num_devices; d++)
         optimize(build, d, build->finish.barrier);
     build->finish.optimizer = add_barrier(build, "optimizer done", TPP_NO_TASK);
     struct tpp_pen pen = tpp_pen_start(build, 0, TPP_NO_TASK, TPP_NO_TASK, "gathers done");
-    for (uint32_t stage = 0; stage < build->num_stages; stage++)
-        tpp_pen_wait(&pen, gather_at_once(build, stage, parameters_of(build, stage).trainable));
+    for (uint32_t stage = 0; stage < build->num_stages; stage++) {
+        const struct stage_parameters parameters = parameters_of(build, stage);
+        for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+            tpp_pen_wait(&pen, gather_at_once(build, stage, (enum tpp_parameter_part)part, parameters.elements[part]));
+    }
     build->finish.end =
         add_host_task(build, 0, "fixed", build->evaluator->stack->fixed_seconds, tpp_pen_flush(&pen));
 }

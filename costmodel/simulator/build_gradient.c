@@ -44,123 +44,186 @@ static struct tpp_graph_task named(const struct tpp_pen *pen, const char *name)
                                    .layer = TPP_NO_TASK};
 }
 
-/* The gathers of a pass. */
+static double bucket_elements(const struct tpp_build *build, enum tpp_parameter_part part, uint32_t chunk, uint64_t given)
+{
+    const double elements = build->chunks[chunk].elements[part];
+    return elements / tpp_gradient_num_buckets(build->evaluator->stack, tpp_build_replicas(build, part), elements, given);
+}
+
+/* The gathers of a pass, of one part of the parameters. */
 struct gatherer {
     struct tpp_pen *pen;
-    double size, left;   /* elements of a bucket; what of the latest is not used yet */
+    enum tpp_parameter_part part;
+    double size, left;   /* elements of a bucket, 0: nothing is gathered; what of the latest is not used yet */
     uint32_t mark;       /* task after which the next bucket may be asked for */
     uint32_t before;     /* task before the compute that is being written */
     bool is_aligned;     /* all buckets are asked for at once */
 };
 
 /* Waits for one more bucket. It was asked for when forward reached the one before: one is on its way ahead. */
-static void gather_bucket(struct gatherer *gatherer)
+static void gather_bucket(struct gatherer *gatherer, bool moves_mark)
 {
     struct tpp_pen *pen = gatherer->pen;
-    const struct tpp_graph_task like = named(pen, "parameter gather");
-    tpp_pen_wait(pen, tpp_build_joint(pen->build, pen->device, TPP_TRACK_GATHER, TPP_ROUTE_SHARD, TPP_ALL_GATHER,
+    const bool is_expert = gatherer->part == TPP_PARAMETERS_EXPERT;
+    const struct tpp_graph_task like = named(pen, is_expert ? "expert gather" : "parameter gather");
+    if (!gatherer->is_aligned && moves_mark) {
+        gatherer->mark = gatherer->before;
+        gatherer->before = tpp_pen_flush(pen);
+    }
+    tpp_pen_wait(pen, tpp_build_joint(pen->build, pen->device, TPP_TRACK_GATHER,
+                                      is_expert ? TPP_ROUTE_EXPERT_SHARD : TPP_ROUTE_SHARD, TPP_ALL_GATHER,
                                       pen->build->evaluator->stack->weight_bytes * gatherer->size, 0, &like,
                                       gatherer->mark));
     gatherer->left += gatherer->size;
 }
 
-/* One unit, cut where it comes to the next bucket; in detail a unit is whole, and needs all its buckets at its start. */
-static void use_buckets(struct gatherer *gatherer, enum tpp_unit_kind kind)
+/* All buckets that a unit needs, at its start. */
+static void gather_whole(struct gatherer *gatherer, enum tpp_unit_kind kind)
+{
+    const double needed = gatherer->pen->build->units[kind].elements[gatherer->part];
+    bool moves_mark = true;
+    while (gatherer->size > 0 && needed - gatherer->left > gatherer->size * full_tolerance) {
+        gather_bucket(gatherer, moves_mark);
+        moves_mark = false;
+    }
+    gatherer->left -= needed;
+}
+
+/* A unit, cut where it comes to the next bucket. */
+static void gather_piecewise(struct gatherer *gatherer, enum tpp_unit_kind kind)
 {
     struct tpp_pen *pen = gatherer->pen;
-    const double elements = pen->build->units[kind].elements, slack = gatherer->size * full_tolerance;
-    const bool is_whole = elements <= 0 || (pen->in_detail && kind == TPP_UNIT_LAYER);
-    double needed = elements;
-    bool is_marked = false;
-    while (needed > slack) {
-        if (gatherer->left <= slack) {
-            if (!gatherer->is_aligned && (!is_whole || !is_marked)) {
-                gatherer->mark = gatherer->before;
-                gatherer->before = tpp_pen_flush(pen);
-                is_marked = true;
-            }
-            gather_bucket(gatherer);
-        }
+    const double elements = pen->build->units[kind].elements[gatherer->part];
+    for (double needed = elements; needed > gatherer->size * full_tolerance;) {
+        if (gatherer->left <= gatherer->size * full_tolerance)
+            gather_bucket(gatherer, true);
         const double taken = fmin(needed, gatherer->left);
         pen->scale = taken / elements;
-        if (!is_whole)
-            tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
+        tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
         needed -= taken;
         gatherer->left -= taken;
     }
     pen->scale = 1;
-    if (is_whole)
-        tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
+}
+
+static struct gatherer start_gathers(struct tpp_pen *pen, enum tpp_parameter_part part)
+{
+    const struct tpp_build *build = pen->build;
+    struct gatherer gatherer = {.pen = pen, .part = part, .mark = TPP_NO_TASK, .before = TPP_NO_TASK};
+    if (!build->traffic[part].gather_overlaps || build->chunks[pen->chunk].elements[part] <= 0)
+        return gatherer;
+    gatherer.size = bucket_elements(build, part, pen->chunk, build->traffic[part].gather_bucket_size);
+    /* Megatron's interleaved schedule has all stages ask for everything when the step begins (--align-param-gather); without
+     * it the first bucket is asked for when the stage's first forward pass begins, so that stage after stage is late. */
+    gatherer.is_aligned = build->strategy->virtual_pipeline_stages > 1;
+    if (!gatherer.is_aligned)
+        gatherer.mark = gatherer.before = tpp_pen_flush(pen);
+    return gatherer;
 }
 
 void tpp_build_gathered_forward(struct tpp_pen *pen)
 {
-    struct tpp_build *build = pen->build;
-    const double elements = build->chunks[pen->chunk].elements;
-    const double count = tpp_gradient_num_buckets(build->evaluator->stack, &build->assembly.replicas, elements,
-                                                  build->traffic.gather_bucket_size);
-    /* Megatron's interleaved schedule has all stages ask for everything when the step begins (--align-param-gather); without
-     * it the first bucket is asked for when the stage's first forward pass begins, so that stage after stage is late. */
-    const bool is_aligned = build->strategy->virtual_pipeline_stages > 1;
-    const uint32_t start = is_aligned ? TPP_NO_TASK : tpp_pen_flush(pen);
-    struct gatherer gatherer = {.pen = pen, .size = elements / count, .mark = start, .before = start,
-                                .is_aligned = is_aligned};
-    for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++)
-        use_buckets(&gatherer, tpp_pen_unit_at(pen, TPP_PASS_FORWARD, i));
+    struct gatherer dense = start_gathers(pen, TPP_PARAMETERS_DENSE), expert = start_gathers(pen, TPP_PARAMETERS_EXPERT);
+    for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
+        const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, TPP_PASS_FORWARD, i);
+        const bool is_whole = dense.size <= 0 || pen->build->units[kind].elements[TPP_PARAMETERS_DENSE] <= 0 ||
+                              (pen->in_detail && tpp_unit_is_layer(kind));
+        gather_whole(&expert, kind);
+        if (is_whole) {
+            gather_whole(&dense, kind);
+            tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
+        } else {
+            gather_piecewise(&dense, kind);
+        }
+    }
 }
 
+/* Gradients of one part of the parameters on their way into buckets. */
+struct filler {
+    struct tpp_pen *pen;
+    enum tpp_parameter_part part;
+    double size, filled; /* elements of a bucket, 0: nothing is reduced */
+};
+
 /* Hands a bucket over. DeepSpeed's compute stream waits for the reduction of the one before first [S5]. */
-static void send_bucket(struct tpp_pen *pen, double elements)
+static void send_bucket(struct filler *filler, double elements)
 {
+    struct tpp_pen *pen = filler->pen;
     struct tpp_build *build = pen->build;
     const struct tpp_stack *stack = build->evaluator->stack;
     const bool waits = stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
-    const struct tpp_graph_task like = named(pen, "gradient bucket");
+    const bool is_expert = filler->part == TPP_PARAMETERS_EXPERT;
+    const struct tpp_graph_task like = named(pen, is_expert ? "expert gradient bucket" : "gradient bucket");
     uint32_t after = tpp_pen_flush(pen);
     if (waits && build->last_reduce[pen->device] != TPP_NO_TASK) {
         tpp_pen_wait(pen, build->last_reduce[pen->device]);
         after = tpp_pen_flush(pen);
     }
     build->last_reduce[pen->device] =
-        tpp_build_joint(build, pen->device, TPP_TRACK_REDUCE, TPP_ROUTE_REPLICAS, build->traffic.reduce,
+        tpp_build_joint(build, pen->device, TPP_TRACK_REDUCE,
+                        is_expert ? TPP_ROUTE_EXPERT_REPLICAS : TPP_ROUTE_REPLICAS, build->traffic[filler->part].reduce,
                         stack->reduce_bytes * elements, 0, &like, after);
+    filler->filled = 0;
 }
 
-/* One unit, cut where a bucket is full; in detail a unit is whole, and its buckets leave at its end. */
-static double fill_buckets(struct tpp_pen *pen, enum tpp_simulated_pass pass, enum tpp_unit_kind kind, double size,
-                           double filled)
+/* Gradients of a unit that has run: buckets leave at its end. */
+static void fill_whole(struct filler *filler, enum tpp_unit_kind kind)
 {
-    const double elements = pen->build->units[kind].elements;
-    double left = elements;
-    const bool is_whole = elements <= 0 || (pen->in_detail && kind == TPP_UNIT_LAYER);
-    if (is_whole)
-        tpp_pen_unit(pen, kind, pass);
-    while (left > 0 && filled + left >= size * (1 - full_tolerance)) {
-        const double taken = fmin(left, size - filled);
-        pen->scale = taken / elements;
-        if (!is_whole)
-            tpp_pen_unit(pen, kind, pass);
-        send_bucket(pen, size);
-        left -= taken;
-        filled = 0;
+    double left = filler->pen->build->units[kind].elements[filler->part];
+    while (filler->size > 0 && left > 0 && filler->filled + left >= filler->size * (1 - full_tolerance)) {
+        left -= fmin(left, filler->size - filler->filled);
+        send_bucket(filler, filler->size);
     }
-    pen->scale = elements > 0 ? left / elements : 1;
-    if (!is_whole && left > 0)
+    filler->filled += left;
+}
+
+/* A unit, cut where a bucket is full. */
+static void fill_piecewise(struct filler *filler, enum tpp_simulated_pass pass, enum tpp_unit_kind kind)
+{
+    struct tpp_pen *pen = filler->pen;
+    const double elements = pen->build->units[kind].elements[filler->part];
+    double left = elements;
+    while (left > 0 && filler->filled + left >= filler->size * (1 - full_tolerance)) {
+        const double taken = fmin(left, filler->size - filler->filled);
+        pen->scale = taken / elements;
+        tpp_pen_unit(pen, kind, pass);
+        send_bucket(filler, filler->size);
+        left -= taken;
+    }
+    pen->scale = left / elements;
+    if (left > 0)
         tpp_pen_unit(pen, kind, pass);
     pen->scale = 1;
-    return filled + left;
+    filler->filled += left;
+}
+
+static struct filler start_buckets(struct tpp_pen *pen, enum tpp_parameter_part part)
+{
+    const struct tpp_build *build = pen->build;
+    struct filler filler = {.pen = pen, .part = part};
+    if (build->traffic[part].reduce_overlaps && build->chunks[pen->chunk].elements[part] > 0)
+        filler.size = bucket_elements(build, part, pen->chunk, build->traffic[part].reduce_bucket_size);
+    return filler;
 }
 
 void tpp_build_bucketed_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)
 {
-    struct tpp_build *build = pen->build;
-    const double elements = build->chunks[pen->chunk].elements;
-    const double count = tpp_gradient_num_buckets(build->evaluator->stack, &build->assembly.replicas, elements,
-                                                  build->traffic.reduce_bucket_size);
-    const double size = elements / count;
-    double filled = 0;
-    for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++)
-        filled = fill_buckets(pen, pass, tpp_pen_unit_at(pen, pass, i), size, filled);
-    if (filled > size * full_tolerance)
-        send_bucket(pen, filled);
+    struct filler fillers[TPP_PARAMETERS_COUNT] = {start_buckets(pen, TPP_PARAMETERS_DENSE),
+                                                   start_buckets(pen, TPP_PARAMETERS_EXPERT)};
+    struct filler *dense = &fillers[TPP_PARAMETERS_DENSE];
+    for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
+        const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, pass, i);
+        const bool is_whole = dense->size <= 0 || pen->build->units[kind].elements[TPP_PARAMETERS_DENSE] <= 0 ||
+                              (pen->in_detail && tpp_unit_is_layer(kind));
+        if (is_whole) {
+            tpp_pen_unit(pen, kind, pass);
+            fill_whole(dense, kind);
+        } else {
+            fill_piecewise(dense, pass, kind);
+        }
+        fill_whole(&fillers[TPP_PARAMETERS_EXPERT], kind);
+    }
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+        if (fillers[part].size > 0 && fillers[part].filled > fillers[part].size * full_tolerance)
+            send_bucket(&fillers[part], fillers[part].filled);
 }

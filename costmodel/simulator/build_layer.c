@@ -8,7 +8,8 @@ static const double unhidden_fraction = 0.1;
 
 static void split_section(const struct tpp_layer *layer, enum tpp_section section, double *compute, double *other)
 {
-    const double transfers = layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT];
+    const double transfers = layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT] +
+                             layer->seconds[section][TPP_PART_EXPERT];
     *compute = layer->section_seconds[section] - transfers;
     *other = transfers;
 }
@@ -29,7 +30,9 @@ static void read_layer(const struct tpp_build *build, const struct tpp_layer *la
     split_section(layer, TPP_SECTION_WEIGHT, &unit->compute_seconds[TPP_PASS_WEIGHT],
                   &unit->other_seconds[TPP_PASS_WEIGHT]);
     unit->compute_seconds[TPP_PASS_WEIGHT] += accumulation_seconds(build, layer);
-    unit->elements = layer->trainable_parameters;
+    const double experts = tpp_job_is_adapter(build->evaluator->job) ? 0 : layer->expert_parameters;
+    unit->elements[TPP_PARAMETERS_DENSE] = layer->trainable_parameters - experts;
+    unit->elements[TPP_PARAMETERS_EXPERT] = experts;
     unit->gathered_bytes = build->evaluator->stack->weight_bytes * layer->parameters;
     if (build->evaluator->job->task == TPP_TASK_QLORA) /* the quantised base travels as it is stored */
         unit->gathered_bytes -= (build->evaluator->stack->weight_bytes - TPP_NF4_BYTES) * layer->linear_parameters;
@@ -166,10 +169,11 @@ static enum tpp_code read_segments(struct tpp_build *build, enum tpp_layer_kind 
 enum tpp_code tpp_build_units(struct tpp_build *build, struct tpp_error *err)
 {
     const struct tpp_layer *layers[TPP_UNIT_COUNT] = {build->assembly.embedding, build->assembly.decoder,
-                                                      build->assembly.head};
+                                                      build->assembly.moe, build->assembly.head};
     for (int kind = 0; kind < TPP_UNIT_COUNT; kind++)
-        read_layer(build, layers[kind], &build->units[kind]);
-    build->units[TPP_UNIT_LAYER].core_seconds = build->assembly.core_seconds;
+        if (layers[kind])
+            read_layer(build, layers[kind], &build->units[kind]);
+    build->units[TPP_UNIT_LAYER].core_seconds = build->units[TPP_UNIT_MOE].core_seconds = build->assembly.core_seconds;
     bool with_sends;
     const bool share = tpp_build_layers_share_links(build, &with_sends);
     const bool is_asked = build->options->detail == TPP_DETAIL_OPS;
@@ -178,5 +182,9 @@ enum tpp_code tpp_build_units(struct tpp_build *build, struct tpp_error *err)
         return TPP_OK;
     build->has_operations = true;
     build->is_always_in_detail = is_asked || with_sends || build->is_sharded;
-    return read_segments(build, TPP_LAYER_DECODER, build->assembly.decoder, &build->units[TPP_UNIT_LAYER], err);
+    const enum tpp_code code =
+        read_segments(build, TPP_LAYER_DECODER, build->assembly.decoder, &build->units[TPP_UNIT_LAYER], err);
+    if (code != TPP_OK || !build->assembly.moe)
+        return code;
+    return read_segments(build, TPP_LAYER_MOE, build->assembly.moe, &build->units[TPP_UNIT_MOE], err);
 }

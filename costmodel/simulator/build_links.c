@@ -6,7 +6,7 @@
 /* Resources of one device, in this order. */
 enum { PORT_OUT, PORT_IN, NIC_OUT, NIC_IN, HOST_LINK, RESOURCES_PER_DEVICE };
 /* Communicators of one stage. */
-enum { REPLICAS_DOMAIN, SHARD_DOMAIN, REPLICATE_DOMAIN, DOMAINS_PER_STAGE };
+enum { REPLICAS_DOMAIN, SHARD_DOMAIN, REPLICATE_DOMAIN, EXPERT_DOMAIN, EXPERT_SHARD_DOMAIN, DOMAINS_PER_STAGE };
 enum { MAX_USES = 64, MAX_REPLICAS = 8 };
 
 static const struct tpp_hardware *hardware_of(const struct tpp_build *build)
@@ -39,11 +39,16 @@ static double ranks_in_leaf(const struct tpp_build *build)
 static void place_groups(struct tpp_build *build)
 {
     struct tpp_timing timing;
-    tpp_evaluator_program(build->evaluator, build->strategy, TPP_LAYER_DECODER, &timing);
+    tpp_evaluator_program(build->evaluator, build->strategy,
+                          build->assembly.moe ? TPP_LAYER_MOE : TPP_LAYER_DECODER, &timing);
     const struct tpp_strategy *s = build->strategy;
     build->groups[TPP_ROUTE_REPLICAS] = build->assembly.replicas.all;
     build->groups[TPP_ROUTE_SHARD] = build->assembly.replicas.shard;
     build->groups[TPP_ROUTE_REPLICATE] = build->assembly.replicas.replicate;
+    build->groups[TPP_ROUTE_EXPERT_REPLICAS] = build->assembly.expert_replicas.all;
+    build->groups[TPP_ROUTE_EXPERT_SHARD] = build->assembly.expert_replicas.shard;
+    build->groups[TPP_ROUTE_EXPERT] = timing.expert_group;
+    build->groups[TPP_ROUTE_EXPERT_TENSOR] = timing.expert_tensor_group;
     build->groups[TPP_ROUTE_TENSOR] = timing.tensor_group;
     build->groups[TPP_ROUTE_CONTEXT] = timing.context_group;
     build->groups[TPP_ROUTE_ULYSSES] = timing.ulysses_group;
@@ -161,6 +166,8 @@ static bool leaves_leaf(const struct tpp_build *build, const struct tpp_group *g
 static uint32_t domain_of(const struct tpp_build *build, uint32_t stage, enum tpp_route_kind kind)
 {
     const bool is_one_group = build->groups[TPP_ROUTE_REPLICAS].size == build->groups[TPP_ROUTE_SHARD].size;
+    const bool is_one_expert_group =
+        build->groups[TPP_ROUTE_EXPERT_REPLICAS].size == build->groups[TPP_ROUTE_EXPERT_SHARD].size;
     switch (kind) {
     case TPP_ROUTE_REPLICAS:
         return stage * DOMAINS_PER_STAGE + REPLICAS_DOMAIN;
@@ -168,6 +175,10 @@ static uint32_t domain_of(const struct tpp_build *build, uint32_t stage, enum tp
         return stage * DOMAINS_PER_STAGE + (is_one_group ? REPLICAS_DOMAIN : SHARD_DOMAIN);
     case TPP_ROUTE_REPLICATE:
         return stage * DOMAINS_PER_STAGE + REPLICATE_DOMAIN;
+    case TPP_ROUTE_EXPERT_REPLICAS:
+        return stage * DOMAINS_PER_STAGE + EXPERT_DOMAIN;
+    case TPP_ROUTE_EXPERT_SHARD:
+        return stage * DOMAINS_PER_STAGE + (is_one_expert_group ? EXPERT_DOMAIN : EXPERT_SHARD_DOMAIN);
     default:
         return TPP_NO_DOMAIN; /* its stream keeps it in order */
     }
@@ -197,7 +208,7 @@ static void add_route(struct tpp_build *build, const struct draft *draft, uint32
 
 static bool is_over_replicas(enum tpp_route_kind kind)
 {
-    return kind == TPP_ROUTE_REPLICAS || kind == TPP_ROUTE_SHARD || kind == TPP_ROUTE_REPLICATE;
+    return kind <= TPP_ROUTE_EXPERT_SHARD;
 }
 
 static const struct tpp_build_route *group_route(struct tpp_build *build, uint32_t device, enum tpp_route_kind kind,
@@ -318,10 +329,18 @@ bool tpp_build_layers_share_links(const struct tpp_build *build, bool *with_send
     add_links(build, &build->groups[TPP_ROUTE_TENSOR], &layers);
     add_links(build, &build->groups[TPP_ROUTE_CONTEXT], &layers);
     add_links(build, &build->groups[TPP_ROUTE_ULYSSES], &layers);
+    if (build->assembly.moe) {
+        add_links(build, &build->groups[TPP_ROUTE_EXPERT], &layers);
+        add_links(build, &build->groups[TPP_ROUTE_EXPERT_TENSOR], &layers);
+    }
     *with_sends = build->num_stages > 1 && layers.nic &&
                   build->evaluator->job->num_gpus > hardware_of(build)->node.num_gpus;
-    if (build->is_sharded || (build->traffic.has_any && (build->traffic.reduce_overlaps || build->traffic.gather_overlaps)))
+    const struct tpp_gradient_traffic *dense = &build->traffic[TPP_PARAMETERS_DENSE];
+    const struct tpp_gradient_traffic *expert = &build->traffic[TPP_PARAMETERS_EXPERT];
+    if (build->is_sharded || dense->reduce_overlaps || dense->gather_overlaps)
         add_links(build, &build->groups[TPP_ROUTE_REPLICAS], &others);
+    if (expert->reduce_overlaps || expert->gather_overlaps)
+        add_links(build, &build->groups[TPP_ROUTE_EXPERT_REPLICAS], &others);
     if (build->is_sharded)
         add_links(build, &build->groups[TPP_ROUTE_SHARD], &others);
     return (layers.port && others.port) || (layers.nic && others.nic) || *with_sends;

@@ -10,6 +10,16 @@ uint32_t tpp_pen_num_units(const struct tpp_pen *pen)
     return chunk->num_layers + chunk->has_embedding + chunk->has_head;
 }
 
+bool tpp_unit_is_layer(enum tpp_unit_kind kind)
+{
+    return kind == TPP_UNIT_LAYER || kind == TPP_UNIT_MOE;
+}
+
+static enum tpp_unit_kind layer_kind(const struct tpp_model *model, uint32_t index)
+{
+    return model->num_experts > 0 && tpp_model_layer_is_moe(model, index) ? TPP_UNIT_MOE : TPP_UNIT_LAYER;
+}
+
 enum tpp_unit_kind tpp_pen_unit_at(const struct tpp_pen *pen, enum tpp_simulated_pass pass, uint32_t index)
 {
     const struct tpp_chunk *chunk = &pen->build->chunks[pen->chunk];
@@ -17,59 +27,52 @@ enum tpp_unit_kind tpp_pen_unit_at(const struct tpp_pen *pen, enum tpp_simulated
     const uint32_t place = pass == TPP_PASS_FORWARD ? index : last - index;
     if (chunk->has_embedding && place == 0)
         return TPP_UNIT_EMBEDDING;
-    return chunk->has_head && place == last ? TPP_UNIT_HEAD : TPP_UNIT_LAYER;
+    if (chunk->has_head && place == last)
+        return TPP_UNIT_HEAD;
+    return layer_kind(pen->build->evaluator->model, chunk->first_layer + place - chunk->has_embedding);
 }
 
-static void read_chunks(struct tpp_build *build)
+void tpp_chunk_count_units(const struct tpp_chunk *chunk, double counts[TPP_UNIT_COUNT])
+{
+    counts[TPP_UNIT_EMBEDDING] = chunk->has_embedding;
+    counts[TPP_UNIT_LAYER] = chunk->num_layers - chunk->num_moe_layers;
+    counts[TPP_UNIT_MOE] = chunk->num_moe_layers;
+    counts[TPP_UNIT_HEAD] = chunk->has_head;
+}
+
+static void read_chunk(struct tpp_build *build, struct tpp_chunk *chunk)
 {
     const struct tpp_strategy *strategy = build->strategy;
-    const uint32_t p = strategy->pipeline_parallel, num_layers = build->evaluator->model->num_layers;
+    const struct tpp_model *model = build->evaluator->model;
+    const double stage_layers = tpp_stage_layers(strategy, model, chunk->place.stage).total;
+    double counts[TPP_UNIT_COUNT];
+    for (uint32_t i = 0; i < chunk->num_layers; i++)
+        chunk->num_moe_layers += layer_kind(model, chunk->first_layer + i) == TPP_UNIT_MOE;
+    chunk->has_embedding = chunk->place.previous == TPP_ORDER_NO_CHUNK;
+    chunk->has_head = chunk->place.next == TPP_ORDER_NO_CHUNK;
+    chunk->recomputed_fraction = stage_layers > 0 ? tpp_recomputed_layers(strategy, stage_layers) / stage_layers : 0;
+    tpp_chunk_count_units(chunk, counts);
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+        for (int kind = 0; kind < TPP_UNIT_COUNT; kind++)
+            chunk->elements[part] += counts[kind] > 0 ? counts[kind] * build->units[kind].elements[part] : 0;
+}
+
+/* Layers lie on the chunks in model order. */
+static void read_chunks(struct tpp_build *build)
+{
+    const uint32_t p = build->num_stages;
+    uint32_t first = 0;
     for (uint32_t g = 0; g < build->num_chunks; g++) {
         struct tpp_chunk *chunk = &build->chunks[g];
-        chunk->place = tpp_order_chunk(strategy, g);
-        chunk->num_layers = tpp_strategy_chunk_layers(strategy, num_layers, chunk->place.position % p,
-                                                      chunk->place.position / p);
-        chunk->has_embedding = chunk->place.previous == TPP_ORDER_NO_CHUNK;
-        chunk->has_head = chunk->place.next == TPP_ORDER_NO_CHUNK;
-        const double stage_layers =
-            tpp_stage_layers(strategy, build->evaluator->model, chunk->place.position % p).total;
-        chunk->recomputed_fraction =
-            stage_layers > 0 ? tpp_recomputed_layers(strategy, stage_layers) / stage_layers : 0;
-        chunk->elements = chunk->num_layers * build->units[TPP_UNIT_LAYER].elements;
-        chunk->elements += chunk->has_embedding ? build->units[TPP_UNIT_EMBEDDING].elements : 0;
-        chunk->elements += chunk->has_head ? build->units[TPP_UNIT_HEAD].elements : 0;
+        chunk->place = tpp_order_chunk(build->strategy, g);
+        chunk->num_layers = tpp_strategy_chunk_layers(build->strategy, build->evaluator->model->num_layers,
+                                                      chunk->place.stage, chunk->place.position / p);
+        if (chunk->place.position == 0)
+            first = 0;
+        chunk->first_layer = first;
+        first += chunk->num_layers;
+        read_chunk(build, chunk);
     }
-}
-
-static double unit_seconds(const struct tpp_unit *unit, enum tpp_simulated_pass pass)
-{
-    return unit->compute_seconds[pass] + unit->other_seconds[pass];
-}
-
-static double chunk_seconds(const struct tpp_build *build, const struct tpp_chunk *chunk, enum tpp_simulated_pass pass)
-{
-    const struct tpp_unit *layer = &build->units[TPP_UNIT_LAYER];
-    double seconds = unit_seconds(layer, pass);
-    if (pass == TPP_PASS_BACKWARD)
-        seconds += chunk->recomputed_fraction * unit_seconds(layer, TPP_PASS_FORWARD) + layer->core_seconds;
-    return chunk->num_layers * seconds +
-           (chunk->has_embedding ? unit_seconds(&build->units[TPP_UNIT_EMBEDDING], pass) : 0) +
-           (chunk->has_head ? unit_seconds(&build->units[TPP_UNIT_HEAD], pass) : 0);
-}
-
-/* What a layer of the chunk keeps for backward; searched schedules weigh it against their limit, as shares of one stage. */
-static enum tpp_code make_order(struct tpp_build *build, struct tpp_error *err)
-{
-    struct tpp_order_times *times = tpp_arena_alloc_array(build->arena, build->num_chunks, sizeof(*times));
-    if (!times)
-        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
-    for (uint32_t g = 0; g < build->num_chunks; g++) {
-        times[g].forward_seconds = chunk_seconds(build, &build->chunks[g], TPP_PASS_FORWARD);
-        times[g].backward_seconds = chunk_seconds(build, &build->chunks[g], TPP_PASS_BACKWARD);
-        times[g].weight_seconds = chunk_seconds(build, &build->chunks[g], TPP_PASS_WEIGHT);
-        times[g].activation_bytes = 1;
-    }
-    return tpp_order_new(build->strategy, times, build->assembly.send_seconds, &build->order, err);
 }
 
 /* The neighbour whose result the pass needs; TPP_ORDER_NO_CHUNK when that is none. */
@@ -97,17 +100,18 @@ static void receive(struct tpp_pen *pen, enum tpp_simulated_pass pass)
         tpp_pen_compute(pen, 0, build->assembly.send_device_fraction * build->assembly.send_seconds);
 }
 
-/* The closed form of a ZeRO-3 layer (9.2) instead of its transfers; the root unit's share of this chunk. */
+/* The closed form of a ZeRO-3 layer (9.2) instead of its transfers; the root unit once a stage. */
 static void comparable_extra(struct tpp_pen *pen, enum tpp_simulated_pass pass)
 {
     const struct tpp_build *build = pen->build;
     const struct tpp_sharded_layer *sharded = &build->assembly.sharded;
     const double layers = build->chunks[pen->chunk].num_layers;
+    const bool is_first_of_stage = build->chunks[pen->chunk].place.position < build->num_stages;
     if (!build->is_sharded || pass == TPP_PASS_WEIGHT)
         return;
     if (pass == TPP_PASS_FORWARD)
         tpp_pen_compute(pen, 0, layers * sharded->forward_extra_seconds +
-                                    build->assembly.root_seconds / build->strategy->virtual_pipeline_stages);
+                                    (is_first_of_stage ? build->assembly.root_seconds : 0));
     else
         tpp_pen_compute(pen, 0, layers * sharded->backward_extra_seconds);
 }
@@ -121,22 +125,24 @@ static void plain_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)
 static void write_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass, bool is_first, bool is_last)
 {
     const struct tpp_build *build = pen->build;
-    const struct tpp_gradient_traffic *traffic = &build->traffic;
-    const bool makes_gradients = pass == (build->splits_backward ? TPP_PASS_WEIGHT : TPP_PASS_BACKWARD) &&
-                                 build->chunks[pen->chunk].elements > 0;
-    const bool is_comparable = build->options->mode == TPP_SIMULATION_COMPARABLE;
-    const bool gathers = pass == TPP_PASS_FORWARD && is_first && traffic->gather_overlaps;
-    const bool reduces =
-        makes_gradients && traffic->reduce_overlaps && (is_last || traffic->reduces_each_micro_batch);
+    const bool makes_gradients = pass == (build->splits_backward ? TPP_PASS_WEIGHT : TPP_PASS_BACKWARD);
+    bool gathers = false, reduces = false;
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
+        const struct tpp_gradient_traffic *traffic = &build->traffic[part];
+        if (build->chunks[pen->chunk].elements[part] <= 0)
+            continue;
+        gathers |= pass == TPP_PASS_FORWARD && is_first && traffic->gather_overlaps;
+        reduces |= makes_gradients && traffic->reduce_overlaps && (is_last || traffic->reduces_each_micro_batch);
+    }
     pen->in_detail = build->has_operations && (build->is_always_in_detail || gathers || reduces);
-    if (is_comparable) {
+    if (build->options->mode == TPP_SIMULATION_COMPARABLE) {
         plain_pass(pen, pass);
         comparable_extra(pen, pass);
     } else if (build->is_sharded && pass == TPP_PASS_FORWARD) {
         tpp_build_sharded_forward(pen);
     } else if (build->is_sharded) {
         tpp_build_sharded_backward(pen, pass);
-    } else if (gathers && build->chunks[pen->chunk].elements > 0) {
+    } else if (gathers) {
         tpp_build_gathered_forward(pen);
     } else if (reduces) {
         tpp_build_bucketed_pass(pen, pass);
@@ -232,7 +238,7 @@ enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
     memset(build->ops, 0xff, num_ops * sizeof(*build->ops)); /* TPP_NO_TASK */
     read_chunks(build);
-    const enum tpp_code code = make_order(build, err);
+    const enum tpp_code code = tpp_order_new(build->evaluator, build->strategy, &build->order, err);
     if (code != TPP_OK)
         return code;
     count_ops(build, totals);

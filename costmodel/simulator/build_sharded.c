@@ -38,13 +38,19 @@ static bool is_synchronous(const struct tpp_build *build)
     return build->evaluator->stack->synchronous_gather || build->evaluator->stack->launch_blocking;
 }
 
-static uint32_t prefetch_layers(const struct tpp_build *build)
+/* All trainable parameters of a unit; experts are sharded like the rest here. */
+static double unit_elements(const struct tpp_build *build, enum tpp_unit_kind kind)
+{
+    return build->units[kind].elements[TPP_PARAMETERS_DENSE] + build->units[kind].elements[TPP_PARAMETERS_EXPERT];
+}
+
+static uint32_t prefetch_layers(const struct tpp_build *build, enum tpp_unit_kind kind)
 {
     if (is_synchronous(build))
         return 0;
     if (!is_deepspeed(build))
         return 1;
-    const double layers = floor(deepspeed_prefetch_elements / fmax(1, build->units[TPP_UNIT_LAYER].elements));
+    const double layers = floor(deepspeed_prefetch_elements / fmax(1, unit_elements(build, kind)));
     return (uint32_t)fmin(max_prefetch_layers, fmax(1, layers));
 }
 
@@ -63,20 +69,20 @@ static uint32_t gather(struct tpp_pen *pen, const char *name, double bytes, doub
 }
 
 /* The gather of a layer that starts when compute reaches the layer `prefetch` before it. */
-static uint32_t gather_layer(struct tpp_pen *pen, const struct history *ends)
+static uint32_t gather_layer(struct tpp_pen *pen, enum tpp_unit_kind kind, const struct history *ends)
 {
     struct tpp_build *build = pen->build;
     const double seconds = build->evaluator->stack->synchronous_gather ? build->assembly.sharded.gather_seconds : 0;
-    return gather(pen, "layer gather", build->units[TPP_UNIT_LAYER].gathered_bytes, seconds,
-                  ends->tasks[prefetch_layers(build)]);
+    return gather(pen, "layer gather", build->units[kind].gathered_bytes, seconds,
+                  ends->tasks[prefetch_layers(build, kind)]);
 }
 
 /* Copy out of the flat buffer, 4 B a gathered 2-byte weight over HBM (9.2): once forward, twice backward. */
-static double copy_seconds(const struct tpp_build *build)
+static double copy_seconds(const struct tpp_build *build, enum tpp_unit_kind kind)
 {
     if (build->evaluator->stack->synchronous_gather)
         return 0;
-    return 2 * build->units[TPP_UNIT_LAYER].gathered_bytes /
+    return 2 * build->units[kind].gathered_bytes /
            tpp_memory_rate_bytes_per_second(&build->evaluator->hardware->gpu);
 }
 
@@ -94,14 +100,14 @@ void tpp_build_sharded_forward(struct tpp_pen *pen)
     uint32_t layer = 0;
     for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
         const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, TPP_PASS_FORWARD, i);
-        if (kind != TPP_UNIT_LAYER) {
+        if (!tpp_unit_is_layer(kind)) {
             tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
             continue;
         }
         pen->layer = layer++;
-        tpp_pen_wait(pen, gather_layer(pen, &ends));
+        tpp_pen_wait(pen, gather_layer(pen, kind, &ends));
         tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
-        tpp_pen_compute(pen, copy_seconds(build), 0);
+        tpp_pen_compute(pen, copy_seconds(build, kind), 0);
         history_add(&ends, tpp_pen_flush(pen));
         build->before_head[pen->device] = pen->last;
     }
@@ -137,7 +143,7 @@ static void reduce(struct reducer *reducer, double elements)
 static void reduce_unit(struct reducer *reducer, enum tpp_unit_kind kind)
 {
     struct tpp_build *build = reducer->pen->build;
-    const double elements = build->units[kind].elements;
+    const double elements = unit_elements(build, kind);
     const uint64_t given = build->strategy->reduce_bucket_size;
     const double bucket = given > 0 ? (double)given : TPP_DEEPSPEED_DEFAULT_BUCKET;
     if (elements <= 0)
@@ -172,17 +178,17 @@ void tpp_build_sharded_backward(struct tpp_pen *pen, enum tpp_simulated_pass pas
     uint32_t layer = build->chunks[pen->chunk].num_layers;
     for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
         const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, pass, i);
-        pen->layer = kind == TPP_UNIT_LAYER ? --layer : TPP_NO_TASK;
-        if (kind == TPP_UNIT_LAYER && gathers) {
+        pen->layer = tpp_unit_is_layer(kind) ? --layer : TPP_NO_TASK;
+        if (tpp_unit_is_layer(kind) && gathers) {
             struct history early = ends;
             if (first != TPP_NO_TASK)
                 history_fill(&early, first);
             first = TPP_NO_TASK;
-            tpp_pen_wait(pen, gather_layer(pen, &early));
+            tpp_pen_wait(pen, gather_layer(pen, kind, &early));
         }
         tpp_pen_unit(pen, kind, pass);
-        if (kind == TPP_UNIT_LAYER && pass == TPP_PASS_BACKWARD)
-            tpp_pen_compute(pen, 2 * copy_seconds(build), 0);
+        if (tpp_unit_is_layer(kind) && pass == TPP_PASS_BACKWARD)
+            tpp_pen_compute(pen, 2 * copy_seconds(build, kind), 0);
         history_add(&ends, tpp_pen_flush(pen));
         if (reduces)
             reduce_unit(&reducer, kind);

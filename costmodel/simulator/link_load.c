@@ -188,22 +188,25 @@ static void judge(const struct tpp_build *build, const struct wish_list *list, u
 /* Backward of the layers that fill one bucket, one layer at least: the representative period of 9.4. */
 static double window_seconds(const struct tpp_build *build, double step_seconds)
 {
-    const struct tpp_unit *layer = &build->units[TPP_UNIT_LAYER];
+    const bool is_dense = build->chunks[0].num_moe_layers < build->chunks[0].num_layers;
+    const struct tpp_unit *layer = &build->units[is_dense ? TPP_UNIT_LAYER : TPP_UNIT_MOE];
+    const double layer_elements = layer->elements[TPP_PARAMETERS_DENSE];
+    const struct tpp_gradient_traffic *traffic = &build->traffic[TPP_PARAMETERS_DENSE];
     double seconds = layer->core_seconds;
     for (int pass = TPP_PASS_BACKWARD; pass < TPP_PASS_COUNT; pass++)
         seconds += layer->compute_seconds[pass] + layer->other_seconds[pass];
     seconds += build->chunks[0].recomputed_fraction *
                (layer->compute_seconds[TPP_PASS_FORWARD] + layer->other_seconds[TPP_PASS_FORWARD]);
     double layers = 1;
-    const bool has_buckets = build->traffic.has_any || (build->is_sharded && build->evaluator->stack->engine ==
+    const bool has_buckets = traffic->has_any || (build->is_sharded && build->evaluator->stack->engine ==
                                                                                  TPP_ENGINE_DEEPSPEED);
-    if (has_buckets && layer->elements > 0) {
-        const double elements = build->chunks[0].elements;
+    if (has_buckets && layer_elements > 0) {
+        const double elements = build->chunks[0].elements[TPP_PARAMETERS_DENSE];
         layers = elements /
                  tpp_gradient_num_buckets(build->evaluator->stack, &build->assembly.replicas, elements,
                                           build->is_sharded ? build->strategy->reduce_bucket_size
-                                                            : build->traffic.reduce_bucket_size) /
-                 layer->elements;
+                                                            : traffic->reduce_bucket_size) /
+                 layer_elements;
     }
     layers = fmax(1, fmin(layers, build->chunks[0].num_layers));
     return fmin(step_seconds, fmax(layers * seconds, step_seconds / MAX_WINDOWS));

@@ -1,6 +1,6 @@
 #include "costmodel/simulator/order.h"
 
-#include "costmodel/schedules/schedule.h"
+#include "costmodel/schedules/plan_schedule.h"
 
 #include <stdlib.h>
 
@@ -28,27 +28,20 @@ struct tpp_order_chunk tpp_order_chunk(const struct tpp_strategy *strategy, uint
     };
 }
 
-enum tpp_code tpp_order_new(const struct tpp_strategy *strategy, const struct tpp_order_times *chunks,
-                            double edge_seconds, struct tpp_order **out, struct tpp_error *err)
+enum tpp_code tpp_order_new(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                            struct tpp_order **out, struct tpp_error *err)
 {
     *out = NULL;
-    const uint32_t num_chunks = tpp_order_shape(strategy).num_chunks;
-    struct tpp_schedule_chunk *times = calloc(num_chunks, sizeof(*times));
+    struct tpp_schedule_problem problem;
+    struct tpp_schedule_chunk *chunks = calloc(tpp_order_shape(strategy).num_chunks, sizeof(*chunks));
     struct tpp_order *order = calloc(1, sizeof(*order));
-    enum tpp_code code = times && order ? tpp_schedule_run_new(&order->run, err)
-                                        : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the schedule");
-    if (code == TPP_OK) {
-        struct tpp_schedule_problem problem = tpp_schedule_problem_of(strategy);
-        for (uint32_t g = 0; g < num_chunks; g++)
-            times[g] = (struct tpp_schedule_chunk){.forward_seconds = chunks[g].forward_seconds,
-                                                   .backward_seconds = chunks[g].backward_seconds,
-                                                   .weight_seconds = chunks[g].weight_seconds,
-                                                   .activation_bytes = chunks[g].activation_bytes};
-        problem.chunks = times;
-        problem.edge_seconds = edge_seconds;
+    enum tpp_code code = chunks && order ? tpp_schedule_run_new(&order->run, err)
+                                         : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the schedule");
+    if (code == TPP_OK)
+        code = tpp_plan_schedule(evaluator, strategy, chunks, &problem, err);
+    if (code == TPP_OK)
         code = tpp_schedule_order(order->run, &problem, err);
-    }
-    free(times);
+    free(chunks);
     if (code == TPP_OK)
         *out = order;
     else

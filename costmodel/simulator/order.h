@@ -1,12 +1,10 @@
 /* order.h - private to the simulator: which stage runs which pass of which micro-batch in which order.
  *
- * A thin view of schedules/schedule.h, whose names for operations of a pipeline would clash with those of the layer
- * program. */
+ * A thin view of schedules/schedule.h: the lists of one plan, and where its chunks are. */
 #ifndef TPP_COSTMODEL_SIMULATOR_ORDER_H
 #define TPP_COSTMODEL_SIMULATOR_ORDER_H
 
-#include "costmodel/base/error.h"
-#include "costmodel/strategy.h"
+#include "costmodel/evaluate.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,10 +15,6 @@
 struct tpp_order_op {
     uint32_t micro_batch, chunk;
     uint8_t pass; /* 0 forward, 1 backward, 2 weight */
-};
-
-struct tpp_order_times { /* of a chunk: searched schedules order by them */
-    double forward_seconds, backward_seconds, weight_seconds, activation_bytes;
 };
 
 struct tpp_order; /* opaque */
@@ -37,9 +31,9 @@ struct tpp_order_chunk {
 };
 struct tpp_order_chunk tpp_order_chunk(const struct tpp_strategy *strategy, uint32_t chunk);
 
-/* On success the caller owns *out. */
-enum tpp_code tpp_order_new(const struct tpp_strategy *strategy, const struct tpp_order_times *chunks,
-                            double edge_seconds, struct tpp_order **out, struct tpp_error *err);
+/* The lists of the plan's own chunk times (searched schedules order by them). On success the caller owns *out. */
+enum tpp_code tpp_order_new(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                            struct tpp_order **out, struct tpp_error *err);
 void tpp_order_free(struct tpp_order *order); /* NULL is fine */
 size_t tpp_order_count(const struct tpp_order *order, uint32_t stage);
 struct tpp_order_op tpp_order_op(const struct tpp_order *order, uint32_t stage, size_t index);

@@ -53,8 +53,9 @@ static enum tpp_code start_build(struct tpp_build *build, struct tpp_error *err)
     build->num_micro_batches = (uint32_t)build->strategy->num_micro_batches;
     build->random = build->options->seed;
     build->is_sharded = build->assembly.is_sharded;
-    build->traffic =
-        tpp_gradient_traffic_of(build->evaluator->stack, build->strategy, &build->assembly.replicas);
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+        build->traffic[part] = tpp_gradient_traffic_of(build->evaluator->stack, build->strategy,
+                                                       tpp_build_replicas(build, (enum tpp_parameter_part)part));
     const size_t row = sizeof(uint32_t);
     build->streams = tpp_arena_alloc_array(build->arena, build->num_devices, sizeof(*build->streams));
     build->last_compute = tpp_arena_alloc_array(build->arena, build->num_devices, row);
@@ -135,9 +136,6 @@ enum tpp_code tpp_simulation_new(struct tpp_evaluator *evaluator, const struct t
 {
     *out = NULL;
     struct tpp_cost cost;
-    if (evaluator->model->num_experts > 0)
-        return tpp_fail(err, TPP_E_UNSUPPORTED, "model.num_experts", "use the estimate without simulation",
-                        "the simulation does not know experts yet");
     enum tpp_code code = tpp_evaluator_cost(evaluator, strategy, &cost, err);
     if (code == TPP_OK)
         code = check_options(options, strategy->pipeline_parallel, err);

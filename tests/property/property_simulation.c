@@ -3,6 +3,8 @@
  * Stages are uniform: the vocabulary is small, so that embedding and head cost nothing to speak of, layers divide, and
  * micro-batches fill the pipeline as the closed forms ask for. */
 #include "costmodel/simulator/simulate.h"
+#include "costmodel/model/presets.h"
+#include "costmodel/schedules/plan_schedule.h"
 #include "hwprofiles/profiles.h"
 #include "tests/support/check_number.h"
 #include "tests/support/random.h"
@@ -10,6 +12,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { NUM_PLANS = 3000 };
 
 struct plan {
     struct tpp_model model;
@@ -116,6 +120,25 @@ static bool simulate(const struct plan *plan, const struct tpp_simulation_option
     return is_valid;
 }
 
+/* Makespan of the plan's pipeline by schedules/schedule.h. */
+static double schedule_seconds(const struct plan *plan)
+{
+    struct tpp_evaluator *evaluator;
+    struct tpp_schedule_run *run;
+    struct tpp_schedule_problem problem;
+    struct tpp_schedule_chunk chunks[64];
+    struct tpp_schedule_summary summary;
+    assert_true(plan->strategy.pipeline_parallel * plan->strategy.virtual_pipeline_stages <= 64);
+    assert_int_equal(
+        tpp_evaluator_new(&plan->model, &plan->hardware, &plan->job, &plan->stack, &evaluator, NULL), TPP_OK);
+    assert_int_equal(tpp_schedule_run_new(&run, NULL), TPP_OK);
+    assert_int_equal(tpp_plan_schedule(evaluator, &plan->strategy, chunks, &problem, NULL), TPP_OK);
+    assert_int_equal(tpp_schedule_step(run, &problem, &summary, NULL), TPP_OK);
+    tpp_schedule_run_free(run);
+    tpp_evaluator_free(evaluator);
+    return summary.makespan_seconds;
+}
+
 static void check(const struct plan *plan, uint64_t seed, double actual, double expected, double tolerance)
 {
     if (fabs(actual - expected) <= tolerance * expected)
@@ -134,12 +157,12 @@ static void check(const struct plan *plan, uint64_t seed, double actual, double 
 static double unevenness_seconds(const struct plan *plan, const struct tpp_cost *cost)
 {
     const double p = plan->strategy.pipeline_parallel, m = (double)plan->strategy.num_micro_batches;
-    const double ends = plan->strategy.virtual_pipeline_stages > 1 ? 2 * p / m : 0;
+    const bool has_chunks = plan->strategy.virtual_pipeline_stages > 1;
+    const double ends = has_chunks ? 2 * p / m : 0;
     return cost->imbalance_seconds * (m / p + (p > 1)) + ends * cost->time_terms[TPP_TIME_EMBEDDING_HEAD] +
+           (has_chunks ? cost->time_terms[TPP_TIME_SHARD_COMM] : 0) + /* the root unit is on one chunk, too */
            cost->time_terms[TPP_TIME_PIPELINE_COMM];
 }
-
-enum { NUM_PLANS = 3000 };
 
 static void comparable_mode_agrees_with_the_closed_forms(void **state)
 {
@@ -166,6 +189,36 @@ static void comparable_mode_agrees_with_the_closed_forms(void **state)
     }
     print_message("# %u plans with uniform stages, %u of them pipelines; %u others\n", num_uniform, num_pipelines, num_other);
     assert_true(num_uniform > NUM_PLANS / 4 && num_pipelines > NUM_PLANS / 20);
+}
+
+/* Any schedule, stages however uneven: the same events as those of the pipeline alone. */
+static void comparable_mode_is_the_schedule_of_the_plan(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3.1-8b", "gpt2", "mixtral-8x7b", "deepseek-v2-lite"};
+    uint32_t num_checked = 0;
+    struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    options.mode = TPP_SIMULATION_COMPARABLE;
+    for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
+        struct tpp_random random = {seed};
+        struct plan plan;
+        struct tpp_cost cost;
+        struct tpp_simulation_result result;
+        if (!make_plan(&random, &plan))
+            continue;
+        if (tpp_random_range(&random, 0, 1))
+            plan.model = *tpp_model_preset(models[tpp_random_range(&random, 0, 3)]);
+        if (plan.strategy.pipeline_parallel > 1 && plan.strategy.schedule != TPP_SCHEDULE_INTERLEAVED)
+            plan.strategy.schedule = (enum tpp_schedule)tpp_random_range(&random, 0, TPP_SCHEDULE_COUNT - 1);
+        if (!simulate(&plan, &options, &cost, &result))
+            continue;
+        /* Here a chunk adds up the gradients of its own parameters; there, a share of its stage's. */
+        const bool adds_up = plan.stack.engine != TPP_ENGINE_MEGATRON && !tpp_engine_is_fsdp(plan.stack.engine);
+        check(&plan, seed, result.pipeline_seconds, schedule_seconds(&plan), adds_up ? 5e-3 : 1e-9);
+        num_checked++;
+    }
+    print_message("# %u plans\n", num_checked);
+    assert_true(num_checked > NUM_PLANS / 6);
 }
 
 static bool is_in_layers(const struct plan *plan)
@@ -294,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comparable_mode_agrees_with_the_closed_forms),
+        cmocka_unit_test(comparable_mode_is_the_schedule_of_the_plan),
         cmocka_unit_test(events_agree_where_nothing_overlaps),
         cmocka_unit_test(events_stay_near_the_closed_forms_of_overlap),
         cmocka_unit_test(stragglers_only_ever_delay),
