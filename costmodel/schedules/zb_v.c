@@ -80,10 +80,15 @@ static void wake_at(struct search *search, uint32_t stage, double seconds)
         set_wake(search, stage, when);
 }
 
-static double edge_between(const struct search *search, uint32_t chunk, uint32_t other)
+static uint32_t stage_of(const struct search *search, uint32_t chunk)
 {
-    const uint32_t a = tpp_schedule_chunk_stage(TPP_PLACEMENT_V, search->p, chunk);
-    return a == tpp_schedule_chunk_stage(TPP_PLACEMENT_V, search->p, other) ? 0 : search->problem->edge_seconds;
+    return chunk < search->p ? chunk : 2 * search->p - 1 - chunk;
+}
+
+/* Neighbours in the model are on different stages but for chunks p-1 and p, where the V turns. */
+static double edge_between(const struct search *search, uint32_t chunk, uint32_t neighbour)
+{
+    return (chunk > neighbour ? chunk : neighbour) == search->p ? 0 : search->problem->edge_seconds;
 }
 
 /* When the next forward or backward of one of the stage's chunks can start; INFINITY when that is not known yet. */
@@ -203,8 +208,7 @@ static void run_forward(struct search *search, struct stage *stage, int side, do
     search->ends[TPP_SCHEDULE_OP_FORWARD][(size_t)chunk * search->m + i] = stage->free_seconds;
     tpp_op_add(&stage->list, TPP_SCHEDULE_OP_FORWARD, chunk, i);
     if (chunk + 1 < 2 * search->p)
-        wake_at(search, tpp_schedule_chunk_stage(TPP_PLACEMENT_V, search->p, chunk + 1),
-                stage->free_seconds + edge_between(search, chunk, chunk + 1));
+        wake_at(search, stage_of(search, chunk + 1), stage->free_seconds + edge_between(search, chunk, chunk + 1));
 }
 
 static void run_backward(struct search *search, struct stage *stage, int side, double now)
@@ -218,8 +222,7 @@ static void run_backward(struct search *search, struct stage *stage, int side, d
     search->ends[TPP_SCHEDULE_OP_BACKWARD][(size_t)chunk * search->m + i] = stage->free_seconds;
     tpp_op_add(&stage->list, TPP_SCHEDULE_OP_BACKWARD, chunk, i);
     if (chunk > 0)
-        wake_at(search, tpp_schedule_chunk_stage(TPP_PLACEMENT_V, search->p, chunk - 1),
-                stage->free_seconds + edge_between(search, chunk, chunk - 1));
+        wake_at(search, stage_of(search, chunk - 1), stage->free_seconds + edge_between(search, chunk, chunk - 1));
 }
 
 static void visit_stage(struct search *search, uint32_t index, double now)
