@@ -12,49 +12,58 @@
 
 #define CHECKED_ELEMENTS 4096 /* of each end of each part */
 
-static uint64_t digest(const char *text)
-{
-    uint64_t value = 0;
-    for (; *text; text++) {
-        value = tpp_bench_hash(value, (unsigned char)*text);
-    }
-    return value;
-}
-
 /* Every wait of a step has the time-out; a step has at most four of them, and the bootstrap's patience. */
 static void watch_step(const struct tpp_collectives *bench)
 {
     tpp_bench_watch(bench->run, 6 * bench->run->common.timeout_seconds + 30);
 }
 
-/* Nodes are found by host name. Ranks of one node must follow each other, and nodes must be equal: the groups of a
- * training job are cut that way. */
-static enum tpp_code find_nodes(struct tpp_collectives *bench, struct tpp_error *err)
+#define HOST_NAME_SIZE 64
+
+static bool is_same_host(const char *names, uint32_t a, uint32_t b)
+{
+    return strcmp(names + a * HOST_NAME_SIZE, names + b * HOST_NAME_SIZE) == 0;
+}
+
+/* Ranks of one node must follow each other, and nodes must be equal: the groups of a training job are cut that way. */
+static enum tpp_code cut_into_nodes(struct tpp_collectives *bench, const char *names, struct tpp_error *err)
 {
     struct tpp_bench_world *world = &bench->run->world;
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    uint64_t mine = digest(host), *all = calloc(world->size, sizeof *all);
-    if (!all) {
-        return tpp_fail(err, TPP_E_MEMORY, "ranks", NULL, "out of memory");
-    }
-    enum tpp_code code = tpp_bootstrap_all_gather(bench->run->bootstrap, &mine, sizeof mine, all, err);
-    uint32_t per_node = 0;
-    while (code == TPP_OK && per_node < world->size && all[per_node] == all[0]) {
+    uint32_t per_node = 1;
+    while (per_node < world->size && is_same_host(names, per_node, 0)) {
         per_node++;
     }
-    for (uint32_t rank = 0; rank < world->size && code == TPP_OK; rank++) {
+    for (uint32_t rank = 1; rank < world->size; rank++) {
         const bool is_first = rank % per_node == 0;
-        if (world->size % per_node != 0 || (!is_first && all[rank] != all[rank - 1]) ||
-            (is_first && rank > 0 && all[rank] == all[rank - 1])) {
-            code = tpp_fail(err, TPP_E_USAGE, "ranks",
+        if (world->size % per_node != 0 || is_first == is_same_host(names, rank, rank - 1)) {
+            return tpp_fail(err, TPP_E_USAGE, "ranks",
                             "start the same number of ranks on every node, one node after the other (block order)",
                             "rank %u is not where it would be with %u ranks on every node", rank, per_node);
         }
     }
     world->ranks_per_node = per_node;
-    bench->num_nodes = per_node ? world->size / per_node : 0;
-    free(all);
+    bench->num_nodes = world->size / per_node;
+    return TPP_OK;
+}
+
+/* Nodes are told apart by their host names. */
+static enum tpp_code find_nodes(struct tpp_collectives *bench, struct tpp_error *err)
+{
+    struct tpp_bench_run *run = bench->run;
+    char mine[HOST_NAME_SIZE] = "";
+    gethostname(mine, sizeof mine - 1);
+    bench->host_names = calloc(run->world.size, HOST_NAME_SIZE);
+    bench->hosts = calloc(run->world.size, sizeof *bench->hosts);
+    if (!bench->host_names || !bench->hosts) {
+        return tpp_fail(err, TPP_E_MEMORY, "ranks", NULL, "out of memory");
+    }
+    enum tpp_code code = tpp_bootstrap_all_gather(run->bootstrap, mine, sizeof mine, bench->host_names, err);
+    code = code ? code : cut_into_nodes(bench, bench->host_names, err);
+    for (uint32_t node = 0; node < bench->num_nodes && code == TPP_OK; node++) {
+        bench->hosts[node] = bench->host_names + (size_t)node * run->world.ranks_per_node * HOST_NAME_SIZE;
+    }
+    run->hosts = bench->hosts;
+    run->num_hosts = bench->num_nodes;
     return code;
 }
 
@@ -111,6 +120,9 @@ void tpp_collectives_close(struct tpp_collectives *bench, enum tpp_code code)
         tpp_device_free(bench->send);
         tpp_device_free(bench->receive);
     }
+    bench->run->hosts = NULL;
+    free(bench->host_names);
+    free(bench->hosts);
     tpp_device_close(&bench->device);
 }
 

@@ -13,6 +13,8 @@ struct tpp_collectives {
     struct tpp_comm_watch watch;
     enum tpp_bench_type type;
     uint32_t num_nodes;
+    char *host_names; /* of all ranks, and one of each node */
+    const char **hosts;
     uint64_t max_bytes; /* of one buffer */
     void *send, *receive;
     struct tpp_bench_groups plan; /* under test */

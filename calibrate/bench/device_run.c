@@ -102,7 +102,11 @@ enum tpp_code tpp_device_write_run(struct tpp_bench_run *run, const struct tpp_d
         tpp_bench_samples_text(samples, "date", text);
     }
     gethostname(text, sizeof text - 1);
-    tpp_bench_samples_texts(samples, "hosts", (const char *const[]){text}, 1);
+    if (run->hosts) {
+        tpp_bench_samples_texts(samples, "hosts", run->hosts, run->num_hosts);
+    } else {
+        tpp_bench_samples_texts(samples, "hosts", (const char *const[]){text}, 1);
+    }
     tpp_bench_samples_text(samples, "device", device->name);
     snprintf(capability, sizeof capability, "%d.%d", device->major, device->minor);
     tpp_bench_samples_text(samples, "compute_capability", capability);

@@ -148,7 +148,8 @@ int tpp_bench_main(const struct tpp_bench_program *program, int argc, const char
     struct tpp_bench_run run = {.program = program, .argv = argv, .argc = argc, .start_seconds = tpp_bench_now()};
     const struct tpp_bench_option budget_options[] = {
         {"budget", TPP_BENCH_NUMBER, AT(budget_seconds), "SECONDS", NULL, program->default_budget, 1, 1e6,
-         "time to spend: the points are in such an order that any part of them is a fair selection"},
+         program->is_distributed ? "time to spend; it is said when not all points could be measured"
+                                 : "time to spend: any beginning of the points is a fair selection of all"},
         {.name = NULL},
     };
     const struct tpp_bench_part parts[] = {

@@ -7,6 +7,7 @@
 #include "calibrate/bench/host_samples.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tpp_bench_common {
@@ -43,6 +44,8 @@ struct tpp_bench_run {
     struct tpp_bench_samples samples;
     const char *const *argv;
     int argc;
+    const char *const *hosts; /* of the nodes; NULL: this one alone */
+    size_t num_hosts;
     double start_seconds; /* of tpp_bench_now */
     uint64_t num_wrong;   /* results that were wrong so far: exit code 1 */
 };

@@ -64,6 +64,13 @@ result "memory measures, and tp-plan reads its samples"
 TPP_FAKE_WRONG=1 run 1 "$fakes/fake-memory" --output "$work/samples.jsonl" --rows 3 --width 64 --repeats 3
 result "memory notices wrong results"
 
+run 0 "$fakes/fake-attention" --output "$work/samples.jsonl" --max-points 2 --max-length 512 --head-dim 64 --repeats 3 &&
+    [ "$(rows '"pass":"forward"')" -eq 2 ] && [ "$(rows '"pass":"backward"')" -eq 2 ] && [ "$(rows '"wrong":0')" -eq 4 ] &&
+    run 0 "$plan" calibrate import "$work/samples.jsonl" && grep -q "attention" "$work/out"
+result "attention measures, and tp-plan reads its samples"
+TPP_FAKE_WRONG=1 run 1 "$fakes/fake-attention" --output "$work/samples.jsonl" --max-points 1 --max-length 512 --head-dim 64 --repeats 3
+result "attention notices wrong results"
+
 few=(--min-bytes 1KiB --max-bytes 40KiB --factor 40 --repeats 3 --timeout 20)
 run 0 "$fakes/fake-collectives" --spawn 4 --output "$work/samples.jsonl" "${few[@]}" &&
     [ "$(rows '"wrong":0')" -eq "$(rows '"kind":"collective"')" ] && [ "$(rows '"group":"node"')" -ge 16 ] &&
