@@ -215,6 +215,9 @@ static enum tpp_code fill_stack(const struct tpp_job_arguments *arguments, const
     }
     if (arguments->engine != NULL && tpp_engine_parse(arguments->engine, &stack->engine))
         tpp_stack_set_dtypes(stack, &inputs->job);
+    if (!tpp_framework_has_engine(framework, stack->engine))
+        return tpp_fail(err, TPP_E_USAGE, "--engine", "drop it for the framework's own, or use --framework=other",
+                        "%s does not run with the engine %s", arguments->framework, arguments->engine);
     if (strcmp(arguments->attention, "auto") != 0)
         tpp_attention_kernel_parse(arguments->attention, &stack->attention);
     set_style(arguments->norm_kernel, &stack->norm_kernel);

@@ -62,10 +62,21 @@ enum tpp_code tpp_placement_parse(const char *text, uint32_t tensor_parallel, ui
     return TPP_OK;
 }
 
+static bool names_key(const char *list, const char *key)
+{
+    const size_t length = strlen(key);
+    for (const char *item = list; item != NULL; item = strchr(item, ',') ? strchr(item, ',') + 1 : NULL)
+        if (strncmp(item, key, length) == 0 && item[length] == '=')
+            return true;
+    return false;
+}
+
 enum tpp_code tpp_strategy_resolve(const struct tpp_strategy_arguments *arguments, const struct tpp_job_inputs *inputs,
                                    struct tpp_strategy *strategy, struct tpp_error *err)
 {
     enum tpp_code code = tpp_strategy_parse(arguments->strategy, strategy, err);
+    if (code == TPP_OK && tpp_engine_is_fsdp(inputs->stack.engine) && !names_key(arguments->strategy, "zero"))
+        strategy->zero_stage = 3; /* FSDP has no other */
     if (code == TPP_OK)
         code = tpp_strategy_complete(strategy, &inputs->job, err);
     if (code == TPP_OK && arguments->placement != NULL)

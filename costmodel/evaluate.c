@@ -186,8 +186,10 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
                                               slowest->stage.recomputed_layers / slowest->stage.num_layers,
                                               evaluator->stack->attention >= TPP_FLASH_KERNEL_COUNT);
     cost->model_flops_per_second_per_gpu = cost->model_flops / gpu_seconds;
+    const struct tpp_gpu *gpu = &evaluator->hardware->gpu;
     cost->model_flops_utilization =
-        cost->model_flops_per_second_per_gpu / evaluator->hardware->gpu.bf16_flops_per_second;
+        cost->model_flops_per_second_per_gpu /
+        (job->precision == TPP_PRECISION_FP8 ? gpu->fp8_flops_per_second : gpu->bf16_flops_per_second);
     cost->imbalance_seconds = strategy->pipeline_parallel * slowest->stage.seconds - slowest->sum_seconds;
 }
 

@@ -78,7 +78,7 @@ struct tpp_cost {
     double model_flops_causal;              /* the same with the causal half */
     double hardware_flops;                  /* with recomputation */
     double model_flops_per_second_per_gpu;
-    double model_flops_utilization;         /* against the bf16 peak */
+    double model_flops_utilization;         /* against the bf16 peak; of an FP8 job against the FP8 peak (3.2) */
     double bubble_fraction;                 /* idle share of the pipeline */
     double exposed_communication_fraction;  /* all exposed communication over the step */
     double host_bound_fraction;             /* host launch time over GPU time of a layer; above 0.7 is worth a warning */

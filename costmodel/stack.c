@@ -161,6 +161,25 @@ bool tpp_framework_parse(const char *text, enum tpp_framework *out)
     return false;
 }
 
+bool tpp_framework_has_engine(enum tpp_framework framework, enum tpp_engine engine)
+{
+#define BIT(engine) (1u << (engine))
+    static const unsigned engines[TPP_FRAMEWORK_COUNT] = {
+        [TPP_FRAMEWORK_MEGATRON_LM] = BIT(TPP_ENGINE_MEGATRON) | BIT(TPP_ENGINE_FSDP2),
+        [TPP_FRAMEWORK_MEGATRON_DEEPSPEED] = BIT(TPP_ENGINE_DEEPSPEED) | BIT(TPP_ENGINE_DEEPSPEED_PIPELINE),
+        [TPP_FRAMEWORK_NEMO] = BIT(TPP_ENGINE_MEGATRON) | BIT(TPP_ENGINE_FSDP2),
+        [TPP_FRAMEWORK_MS_SWIFT] = BIT(TPP_ENGINE_MEGATRON) | BIT(TPP_ENGINE_DEEPSPEED),
+        [TPP_FRAMEWORK_TORCHTITAN] = BIT(TPP_ENGINE_FSDP2) | BIT(TPP_ENGINE_DDP),
+        [TPP_FRAMEWORK_LLM_FOUNDRY] = BIT(TPP_ENGINE_FSDP1) | BIT(TPP_ENGINE_DDP),
+        [TPP_FRAMEWORK_HF_TRAINER] =
+            BIT(TPP_ENGINE_FSDP1) | BIT(TPP_ENGINE_FSDP2) | BIT(TPP_ENGINE_DEEPSPEED) | BIT(TPP_ENGINE_DDP),
+        [TPP_FRAMEWORK_NANOTRON] = BIT(TPP_ENGINE_DDP) | BIT(TPP_ENGINE_MEGATRON),
+        [TPP_FRAMEWORK_OTHER] = ~0u,
+    };
+    return (engines[framework] & BIT(engine)) != 0;
+#undef BIT
+}
+
 const char *tpp_engine_name(enum tpp_engine engine)
 {
     return engine_names[engine];

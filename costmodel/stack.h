@@ -90,6 +90,8 @@ enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gp
 const char *tpp_framework_name(enum tpp_framework framework); /* "megatron-lm", "megatron-deepspeed", "nemo", "ms-swift",
                                                                  "torchtitan", "llm-foundry", "hf-trainer", "nanotron", "other" */
 bool tpp_framework_parse(const char *text, enum tpp_framework *out);
+/* Engines that a framework can run with; TPP_FRAMEWORK_OTHER takes any. */
+bool tpp_framework_has_engine(enum tpp_framework framework, enum tpp_engine engine);
 const char *tpp_engine_name(enum tpp_engine engine); /* "megatron", "deepspeed", "deepspeed-pipeline", "fsdp1", "fsdp2", "ddp" */
 bool tpp_engine_parse(const char *text, enum tpp_engine *out);
 bool tpp_attention_kernel_parse(const char *text, enum tpp_attention_kernel *out);

@@ -136,6 +136,18 @@ static enum tpp_code check_context(const struct tpp_strategy *s, const struct tp
     return TPP_OK;
 }
 
+/* Rings, gathers and head swaps are built around flash kernels: none of the frameworks cuts an unfused softmax. */
+static enum tpp_code check_context_kernel(const struct tpp_strategy *s, const struct tpp_stack *stack,
+                                          struct tpp_error *err)
+{
+    if (s->context_parallel > 1 && stack->attention >= TPP_FLASH_KERNEL_COUNT) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.context_parallel", "set cp=1, or choose a flash kernel",
+                        "cp = %u needs a flash attention kernel, not %s", s->context_parallel,
+                        tpp_attention_kernel_name(stack->attention));
+    }
+    return TPP_OK;
+}
+
 static enum tpp_code check_experts(const struct tpp_strategy *s, const struct tpp_model *model,
                                    const struct tpp_job *job, struct tpp_error *err)
 {
@@ -366,6 +378,7 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
     if ((code = check_enums(strategy, err)) != TPP_OK || (code = check_complete(strategy, job, err)) != TPP_OK ||
         (code = check_tensor(strategy, model, err)) != TPP_OK ||
         (code = check_context(strategy, model, job, err)) != TPP_OK ||
+        (code = check_context_kernel(strategy, stack, err)) != TPP_OK ||
         (code = check_sequence_parallel(strategy, job, err)) != TPP_OK ||
         (code = check_experts(strategy, model, job, err)) != TPP_OK ||
         (code = check_layers(strategy, model, err)) != TPP_OK || (code = check_schedule(strategy, err)) != TPP_OK ||

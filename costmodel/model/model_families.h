@@ -121,5 +121,7 @@ enum tpp_code tpp_model_finish_stablelm(struct tpp_json config, struct tpp_model
 const char *tpp_model_refused_type(const char *model_type);
 /* True and *key set when `config` has a key of a state-space or linear-attention model. */
 bool tpp_model_find_hybrid_key(struct tpp_json config, const char **key);
+/* True when the config counts more than one expert. */
+bool tpp_model_find_expert_key(struct tpp_json config, const char **key);
 
 #endif

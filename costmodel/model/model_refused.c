@@ -75,6 +75,20 @@ static bool is_hybrid_key(const char *name)
     return false;
 }
 
+static const char *const expert_keys[] = {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"};
+
+bool tpp_model_find_expert_key(struct tpp_json config, const char **key)
+{
+    for (size_t i = 0; i < sizeof(expert_keys) / sizeof(expert_keys[0]); i++) {
+        double count = 0;
+        if (tpp_json_get_number(config, expert_keys[i], 0, 1e9, &count, NULL) == TPP_OK && count > 1) {
+            *key = expert_keys[i];
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Walks the members themselves: asking for each by number would take the square of their number. */
 bool tpp_model_find_hybrid_key(struct tpp_json config, const char **key)
 {

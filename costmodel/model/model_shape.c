@@ -359,8 +359,12 @@ static enum tpp_code read_tied(const struct reading *r, struct tpp_error *err)
 static enum tpp_code read_rest(const struct reading *r, struct tpp_error *err)
 {
     enum tpp_code code = TPP_OK;
+    const char *key;
     if (r->family->experts != NULL)
         code = tpp_model_read_experts(r->config, r->family->experts, r->model, err);
+    else if (tpp_model_find_expert_key(r->config, &key))
+        code = tpp_json_fail(r->config, err, TPP_E_UNSUPPORTED, "use the model_type of the family with experts",
+                             "\"%s\" counts experts, but %s models have none", key, r->model->family);
     if (code == TPP_OK && r->family->has_mtp)
         code = tpp_model_get_u32(r->config, "num_nextn_predict_layers", 0, TPP_MODEL_MAX_MTP_LAYERS,
                                  &r->model->mtp_num_layers, err);

@@ -130,7 +130,8 @@ static void software_follows_the_framework_until_it_is_said(void **state)
     assert_int_equal(RESOLVE(&inputs, NULL, &err, "--nodes=1", "--framework=megatron-lm"), TPP_OK);
     assert_int_equal(inputs.stack.engine, TPP_ENGINE_MEGATRON);
     assert_int_equal(inputs.stack.norm_kernel, TPP_KERNEL_FUSED);
-    assert_int_equal(RESOLVE(&inputs, NULL, &err, "--nodes=1", "--engine=deepspeed", "--norm-kernel=eager",
+    refuse("--nodes=1", "--engine=deepspeed", "--engine"); /* Megatron-LM has none of DeepSpeed */
+    assert_int_equal(RESOLVE(&inputs, NULL, &err, "--nodes=1", "--framework=other", "--engine=deepspeed", "--norm-kernel=eager",
                              "--attention=fused-softmax", "--loss-kernel=eager", "--lm-head-output=gathered",
                              "--tp-async=off", "--tp-stack=other", "--launch-blocking", "--framework-version=0.14"),
                      TPP_OK);

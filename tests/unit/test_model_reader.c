@@ -369,6 +369,7 @@ static void what_is_no_plain_transformer_is_refused(void **state)
     refuse(HF("qwen3_next", ""), TPP_E_UNSUPPORTED, "linear attention", "#/model_type");
     refuse(HF("mamba", ""), TPP_E_UNSUPPORTED, "state-space", "#/model_type");
     refuse(HF("t5", ""), TPP_E_UNSUPPORTED, "encoder", "#/model_type");
+    refuse(HF("llama", ",'num_local_experts':8"), TPP_E_UNSUPPORTED, "num_local_experts", "toy.json");
     refuse(HF("llama", ",'layer_types':['full_attention','full_attention','linear_attention','full_attention',"
                        "'full_attention','full_attention']"),
            TPP_E_UNSUPPORTED, "linear_attention", "#/layer_types/2");

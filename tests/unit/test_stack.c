@@ -66,6 +66,17 @@ static void impossible_stacks_are_refused(void **state)
     assert_int_equal(tpp_stack_check(&stack, &v100.gpu, &job, &err), TPP_E_UNSUPPORTED);
 }
 
+static void a_framework_runs_with_its_own_engines(void **state)
+{
+    (void)state;
+    assert_true(tpp_framework_has_engine(TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON));
+    assert_false(tpp_framework_has_engine(TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_DDP));
+    assert_true(tpp_framework_has_engine(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_ENGINE_DEEPSPEED_PIPELINE));
+    for (int i = 0; i < TPP_FRAMEWORK_COUNT; i++) /* every default is one of them */
+        assert_true(tpp_framework_has_engine((enum tpp_framework)i,
+                                             defaults((enum tpp_framework)i, "dgx-h100", TPP_PRECISION_BF16).engine));
+}
+
 static void names_read_back(void **state)
 {
     (void)state;
@@ -90,6 +101,7 @@ int main(void)
         cmocka_unit_test(eager_stacks_are_eager),
         cmocka_unit_test(the_deepspeed_pipeline_accumulates_in_fp32),
         cmocka_unit_test(impossible_stacks_are_refused),
+        cmocka_unit_test(a_framework_runs_with_its_own_engines),
         cmocka_unit_test(names_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -460,6 +460,18 @@ static void values_outside_an_enum_are_refused(void **state)
     expect_refused(s, &coder, &job, &megatron, "strategy.offload");
 }
 
+static void context_parallelism_needs_a_flash_kernel(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(8, 64);
+    const struct tpp_model model = {.num_layers = 8, .hidden_size = 1024, .num_attention_heads = 8,
+                                    .num_query_groups = 8, .head_dim = 128, .ffn_hidden_size = 4096, .vocab_size = 1000};
+    const struct tpp_stack unfused = {.engine = TPP_ENGINE_MEGATRON, .attention = TPP_ATTENTION_FUSED_SOFTMAX};
+    expect_accepted(make(2, 1, 2), &model, &job, &megatron);
+    expect_refused(make(2, 1, 2), &model, &job, &unfused, "strategy.context_parallel");
+    expect_accepted(make(2, 1, 1), &model, &job, &unfused);
+}
+
 static void the_order_is_total_and_starts_with_tensor_parallel(void **state)
 {
     (void)state;
@@ -497,6 +509,7 @@ int main(void)
         cmocka_unit_test(sharding_groups_offload_and_recomputation_are_consistent),
         cmocka_unit_test(placement_divides_the_group),
         cmocka_unit_test(values_outside_an_enum_are_refused),
+        cmocka_unit_test(context_parallelism_needs_a_flash_kernel),
         cmocka_unit_test(the_order_is_total_and_starts_with_tensor_parallel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
