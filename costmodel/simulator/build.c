@@ -96,18 +96,18 @@ void tpp_pen_compute(struct tpp_pen *pen, double compute_seconds, double other_s
 static uint32_t write_task(struct tpp_pen *pen)
 {
     const uint32_t stream = tpp_build_stream(pen->build, pen->device, TPP_TRACK_COMPUTE);
-    if (stream == TPP_NO_TASK)
-        return TPP_NO_TASK;
-    const double slowed = pen->pending_seconds > 0 ? pen->pending_compute / pen->pending_seconds : 1;
-    const struct tpp_graph_task task = {.name = pen->name, .kind = TPP_GRAPH_COMPUTE, .stream = stream,
-                                        .seconds = pen->pending_seconds, .slowed_fraction = slowed,
-                                        .micro_batch = pen->micro_batch,
-                                        .chunk = pen->chunk, .layer = pen->layer};
-    const uint32_t index = tpp_graph_add_task(pen->build->graph, &task);
-    for (uint32_t i = 0; i < pen->num_waits; i++)
-        tpp_graph_depend(pen->build->graph, index, pen->waits[i]);
+    const uint32_t num_waits = pen->num_waits;
+    const double seconds = pen->pending_seconds, slowed = seconds > 0 ? pen->pending_compute / seconds : 1;
     pen->pending_seconds = pen->pending_compute = 0;
     pen->num_waits = 0;
+    if (stream == TPP_NO_TASK)
+        return TPP_NO_TASK;
+    const struct tpp_graph_task task = {.name = pen->name, .kind = TPP_GRAPH_COMPUTE, .stream = stream,
+                                        .seconds = seconds, .slowed_fraction = slowed, .micro_batch = pen->micro_batch,
+                                        .chunk = pen->chunk, .layer = pen->layer};
+    const uint32_t index = tpp_graph_add_task(pen->build->graph, &task);
+    for (uint32_t i = 0; i < num_waits; i++)
+        tpp_graph_depend(pen->build->graph, index, pen->waits[i]);
     pen->last = pen->build->last_compute[pen->device] = index;
     if (pen->first == TPP_NO_TASK)
         pen->first = index;

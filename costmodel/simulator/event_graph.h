@@ -50,21 +50,20 @@ struct tpp_graph_route {
 
 #define TPP_NO_TASK UINT32_MAX
 
-struct tpp_graph_task {
+struct tpp_graph_task { /* what an event touches comes first */
     double seconds;              /* work at full speed; latency of a transfer */
     double slowed_fraction;      /* compute: share of it that transfers slow; the rest waits for transfers of its own */
-    double bytes;                /* transfer */
-    double max_bytes_per_second; /* transfer */
     /* Results: ready_seconds when all it depends on is done, start_seconds when it is served. -1 before. */
     double ready_seconds, start_seconds, end_seconds;
-    const char *name;            /* static: "forward", "gradient bucket" */
-    uint32_t stream, route;
-    uint32_t micro_batch, chunk; /* for people; TPP_NO_TASK when it has none */
-    uint32_t layer;
     uint32_t num_pending;        /* tasks it still waits for */
-    uint32_t first_edge, last_edge, next_on_stream;
-    uint8_t kind;                /* enum tpp_graph_task_kind */
-    bool ends_op;                /* last piece of a forward, backward or weight op of the schedule */
+    uint32_t first_edge, next_on_stream, stream;
+    uint32_t kind;               /* enum tpp_graph_task_kind */
+    uint32_t route;              /* transfer */
+    double bytes;                /* transfer */
+    double max_bytes_per_second; /* transfer */
+    const char *name;            /* static: "forward", "gradient bucket" */
+    uint32_t micro_batch, chunk, layer; /* for people; TPP_NO_TASK when it has none */
+    uint32_t last_edge;
 };
 
 struct tpp_graph_stream {
