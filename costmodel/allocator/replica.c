@@ -50,6 +50,8 @@ void tpp_block_become_free(struct tpp_allocator *allocator, uint32_t block)
 {
     struct tpp_allocator_statistics *statistics = &allocator->statistics;
     const uint64_t size = allocator->blocks[block].size, requested = allocator->blocks[block].requested;
+    tpp_allocator_tell(allocator, TPP_ACTION_FREE_COMPLETED, allocator->blocks[block].address, size,
+                       allocator->blocks[block].stream);
     allocator->blocks[block].requested = 0;
     tpp_block_merge_neighbours(allocator, block);
     const struct tpp_block *merged = &allocator->blocks[block];
@@ -141,7 +143,7 @@ static uint32_t new_segment(struct tpp_allocator *allocator, uint32_t stream, bo
     made->stream = (uint8_t)stream;
     made->is_small = is_small;
     allocator->next_address += bytes;
-    tpp_reserved_add(allocator, bytes);
+    tpp_reserved_add(allocator, made, made->address, bytes);
     return block;
 }
 
@@ -231,6 +233,7 @@ enum tpp_allocation tpp_allocator_allocate(struct tpp_allocator *allocator, uint
     if (found == TPP_NO_BLOCK) {
         statistics->num_out_of_memory++;
         statistics->failed_request_bytes = bytes;
+        tpp_allocator_tell(allocator, TPP_ACTION_OUT_OF_MEMORY, 0, bytes, stream);
         return TPP_ALLOCATION_OUT_OF_MEMORY;
     }
     const uint32_t taken = take_block(allocator, found, rounded);
@@ -243,6 +246,7 @@ enum tpp_allocation tpp_allocator_allocate(struct tpp_allocator *allocator, uint
     tpp_count_add(&statistics->requested, bytes);
     if (statistics->num_device_allocations != segments && statistics->reserved.current == statistics->reserved.peak)
         statistics->allocated_at_reserved_peak = statistics->allocated.current;
+    tpp_allocator_tell(allocator, TPP_ACTION_ALLOC, made->address, made->size, stream);
     *block = taken;
     return allocator->failed ? TPP_ALLOCATION_NO_HOST_MEMORY : TPP_ALLOCATION_DONE;
 }
@@ -279,6 +283,7 @@ void tpp_allocator_release(struct tpp_allocator *allocator, uint32_t block)
     assert(given->is_allocated);
     given->is_allocated = false;
     allocator->statistics.allocated.current -= given->size;
+    tpp_allocator_tell(allocator, TPP_ACTION_FREE_REQUESTED, given->address, given->size, given->stream);
     const unsigned uses = given->stream_uses;
     given->stream_uses = 0;
     for (uint32_t stream = 0; stream < TPP_ALLOCATOR_MAX_STREAMS; stream++)
@@ -308,6 +313,12 @@ void tpp_allocator_reset_peaks(struct tpp_allocator *allocator)
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         counts[i]->peak = counts[i]->current;
     statistics->allocated_at_reserved_peak = statistics->allocated.current;
+}
+
+void tpp_allocator_watch(struct tpp_allocator *allocator, tpp_allocator_watcher *watcher, void *context)
+{
+    allocator->watcher = watcher;
+    allocator->context = context;
 }
 
 const struct tpp_allocator_statistics *tpp_allocator_statistics(const struct tpp_allocator *allocator)

@@ -70,6 +70,22 @@ uint64_t tpp_allocator_largest_free_block(const struct tpp_allocator *allocator)
 /* An array of this program could not grow: the replay is worth nothing from there on. */
 bool tpp_allocator_failed(const struct tpp_allocator *allocator);
 
+/* What PyTorch's own history records, for an export. */
+enum tpp_allocator_action {
+    TPP_ACTION_SEGMENT_ALLOC,
+    TPP_ACTION_SEGMENT_FREE,
+    TPP_ACTION_SEGMENT_MAP,
+    TPP_ACTION_SEGMENT_UNMAP,
+    TPP_ACTION_ALLOC,
+    TPP_ACTION_FREE_REQUESTED,
+    TPP_ACTION_FREE_COMPLETED,
+    TPP_ACTION_OUT_OF_MEMORY,
+};
+typedef void tpp_allocator_watcher(void *context, enum tpp_allocator_action action, uint64_t address, uint64_t bytes,
+                                   uint32_t stream);
+/* Calls `watcher` for everything that happens from now on; NULL ends it. */
+void tpp_allocator_watch(struct tpp_allocator *allocator, tpp_allocator_watcher *watcher, void *context);
+
 enum tpp_block_state { TPP_BLOCK_ALLOCATED, TPP_BLOCK_WAITING, TPP_BLOCK_INACTIVE };
 
 struct tpp_block_view {

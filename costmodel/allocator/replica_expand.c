@@ -74,6 +74,7 @@ static bool map(struct tpp_allocator *allocator, uint32_t block, uint64_t size)
     }
     tpp_pool_erase_unmapped(allocator, block);
     struct tpp_block *mapped = &allocator->blocks[block];
+    const uint64_t address = mapped->address;
     mapped->is_mapped = true;
     if (rest != TPP_NO_BLOCK) {
         struct tpp_block *hole = &allocator->blocks[rest];
@@ -87,7 +88,7 @@ static bool map(struct tpp_allocator *allocator, uint32_t block, uint64_t size)
     }
     tpp_block_merge_neighbours(allocator, block);
     tpp_pool_insert_free(allocator, block);
-    tpp_reserved_add(allocator, bytes);
+    tpp_reserved_add(allocator, &allocator->blocks[block], address, bytes);
     return true;
 }
 
@@ -152,6 +153,5 @@ void tpp_unmap(struct tpp_allocator *allocator, uint32_t block)
     hole->is_mapped = false;
     tpp_block_merge_neighbours(allocator, block);
     tpp_pool_insert_unmapped(allocator, block);
-    allocator->statistics.reserved.current -= last - first;
-    allocator->statistics.num_device_frees++;
+    tpp_reserved_remove(allocator, &whole, first, last - first);
 }

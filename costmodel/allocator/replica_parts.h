@@ -45,6 +45,8 @@ struct tpp_allocator {
     struct tpp_pool pools[TPP_ALLOCATOR_MAX_STREAMS][2]; /* [stream][is_small] */
     uint64_t num_searches[2];      /* of the pools of all streams [is_small]: the clock of a block's age */
     struct tpp_event_queue events[TPP_ALLOCATOR_MAX_STREAMS];
+    tpp_allocator_watcher *watcher; /* may be NULL */
+    void *context;
     bool failed;
 };
 
@@ -63,7 +65,11 @@ void tpp_pool_erase_unmapped(struct tpp_allocator *allocator, uint32_t block);
 /* Index of the first entry not below (size, address). */
 size_t tpp_set_lower_bound(const struct tpp_block_set *set, uint64_t size, uint64_t address);
 void tpp_count_add(struct tpp_allocator_count *count, uint64_t bytes);
-void tpp_reserved_add(struct tpp_allocator *allocator, uint64_t bytes);
+/* A segment, or a mapped part of one, has come. */
+void tpp_reserved_add(struct tpp_allocator *allocator, const struct tpp_block *block, uint64_t address, uint64_t bytes);
+void tpp_reserved_remove(struct tpp_allocator *allocator, const struct tpp_block *block, uint64_t address, uint64_t bytes);
+void tpp_allocator_tell(const struct tpp_allocator *allocator, enum tpp_allocator_action action, uint64_t address,
+                        uint64_t bytes, uint32_t stream);
 
 /* replica_expand.c: a free block of at least `size` by mapping granules, in no set; TPP_NO_BLOCK when the device is full. */
 uint32_t tpp_expand(struct tpp_allocator *allocator, uint32_t stream, bool is_small, uint64_t size);

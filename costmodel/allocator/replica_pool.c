@@ -159,9 +159,25 @@ void tpp_count_add(struct tpp_allocator_count *count, uint64_t bytes)
         count->peak = count->current;
 }
 
-void tpp_reserved_add(struct tpp_allocator *allocator, uint64_t bytes)
+void tpp_allocator_tell(const struct tpp_allocator *allocator, enum tpp_allocator_action action, uint64_t address,
+                        uint64_t bytes, uint32_t stream)
 {
-    struct tpp_allocator_statistics *statistics = &allocator->statistics;
-    statistics->num_device_allocations++;
-    tpp_count_add(&statistics->reserved, bytes);
+    if (allocator->watcher != NULL)
+        allocator->watcher(allocator->context, action, address, bytes, stream);
+}
+
+void tpp_reserved_add(struct tpp_allocator *allocator, const struct tpp_block *block, uint64_t address, uint64_t bytes)
+{
+    allocator->statistics.num_device_allocations++;
+    tpp_count_add(&allocator->statistics.reserved, bytes);
+    tpp_allocator_tell(allocator, block->is_expandable ? TPP_ACTION_SEGMENT_MAP : TPP_ACTION_SEGMENT_ALLOC, address, bytes,
+                       block->stream);
+}
+
+void tpp_reserved_remove(struct tpp_allocator *allocator, const struct tpp_block *block, uint64_t address, uint64_t bytes)
+{
+    allocator->statistics.num_device_frees++;
+    allocator->statistics.reserved.current -= bytes;
+    tpp_allocator_tell(allocator, block->is_expandable ? TPP_ACTION_SEGMENT_UNMAP : TPP_ACTION_SEGMENT_FREE, address, bytes,
+                       block->stream);
 }

@@ -10,8 +10,8 @@ static bool is_whole_segment(const struct tpp_block *block)
 static void release_segment(struct tpp_allocator *allocator, uint32_t block)
 {
     tpp_pool_erase_free(allocator, block);
-    allocator->statistics.reserved.current -= allocator->blocks[block].size;
-    allocator->statistics.num_device_frees++;
+    const struct tpp_block *released = &allocator->blocks[block];
+    tpp_reserved_remove(allocator, released, released->address, released->size);
     tpp_block_delete(allocator, block);
 }
 

@@ -1,0 +1,89 @@
+/* replay.h - a plan's steps played through the allocator: what it reserves, how fragmented it is, whether it runs out.
+ *
+ * The entry point for (evaluator, strategy, options). The trace (trace.h) says what a rank allocates and frees, the replica
+ * (replica.h) where PyTorch puts it. Pure: the same inputs and seed give the same bits.
+ *
+ *     struct tpp_replay_options options = tpp_replay_defaults();
+ *     struct tpp_replay replay;
+ *     code = tpp_replay_plan(evaluator, &strategy, &options, &replay, err);
+ *     ... replay.peak_reserved_bytes, replay.fit, replay.failure ...
+ *     tpp_replay_release(&replay);
+ */
+#ifndef TPP_COSTMODEL_ALLOCATOR_REPLAY_H
+#define TPP_COSTMODEL_ALLOCATOR_REPLAY_H
+
+#include "costmodel/allocator/lengths.h"
+#include "costmodel/allocator/settings.h"
+#include "costmodel/base/text.h"
+#include "costmodel/evaluate.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TPP_REPLAY_WORST_STAGE UINT32_MAX
+
+struct tpp_replay_options {
+    struct tpp_allocator_settings settings;
+    const struct tpp_lengths *lengths; /* NULL: fixed; borrowed */
+    bool packing;                      /* sequences are packed to the job's length: no lengths to vary */
+    uint64_t seed;
+    uint32_t stage;                    /* TPP_REPLAY_WORST_STAGE: where the memory walk peaks */
+    uint32_t num_steps;                /* variable lengths; fixed ones stop once a step changes nothing. 1 .. 1000000 */
+    uint32_t num_draws;                /* replays that the probability is made of; 0: none, the probability is 0 or 1 */
+    uint64_t device_bytes;             /* for the allocator; 0: the card less context and communicators */
+};
+/* PyTorch's defaults, fixed lengths, seed 1, worst stage, 50 steps, 8 draws. */
+struct tpp_replay_options tpp_replay_defaults(void);
+
+struct tpp_replay_step {
+    uint64_t peak_allocated_bytes, peak_reserved_bytes;
+    uint64_t num_retries;
+};
+
+struct tpp_replay_failure { /* the request that ran out of memory */
+    bool happened;
+    uint32_t step, micro_batch, layer; /* step 0: at set-up; layer UINT32_MAX: outside the layers */
+    const char *tensor;                /* static text */
+    uint64_t request_bytes;
+    uint64_t unused_bytes;             /* reserved but not allocated at that moment: what fragmentation took */
+    uint64_t largest_free_block_bytes;
+};
+
+struct tpp_replay {
+    uint32_t stage;
+    uint64_t device_bytes;              /* what the allocator could have */
+    uint64_t peak_allocated_bytes, peak_reserved_bytes;
+    double fragmentation_fraction;      /* (reserved - allocated) / reserved, of the peaks */
+    uint64_t peak_inactive_split_bytes; /* of the last step: free parts of segments in use, which no cache can return */
+    uint64_t largest_free_block_bytes;  /* at the end */
+    uint64_t num_retries;
+    double retries_per_1000_steps;      /* after the first two steps, when there are more */
+    double out_of_memory_probability;   /* share of draws that run out: other lengths, and a walk that is off by its error */
+    enum tpp_fit fit;                   /* tight: it retries, or nears the card's end, or one draw in twenty runs out */
+    struct tpp_replay_failure failure;
+    uint64_t num_allocations;
+    uint32_t num_steps;                 /* played: up to a failure, or (fixed lengths) the steady state */
+    struct tpp_replay_step *steps;      /* owned */
+};
+
+/* TPP_E_STRATEGY when the plan cannot be run, TPP_E_UNSUPPORTED for DualPipe and for backend:cudaMallocAsync. Out of device
+ * memory is an answer (replay->failure). On success the caller releases *out. */
+enum tpp_code tpp_replay_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                              const struct tpp_replay_options *options, struct tpp_replay *out, struct tpp_error *err);
+void tpp_replay_release(struct tpp_replay *replay);
+
+#define TPP_REPLAY_MAX_ADVICE 8
+struct tpp_replay_advice {
+    struct tpp_allocator_settings settings;
+    char text[96];                      /* the value of PYTORCH_CUDA_ALLOC_CONF; "" is the plain allocator */
+    uint64_t peak_reserved_bytes;
+    double retries_per_1000_steps;
+    bool runs_out;
+};
+/* Replays the plan with each setting that may help, and with the given one. Sorted: those that run first, then fewer
+ * retries, then fewer reserved bytes, then the shorter text. `out` has room for TPP_REPLAY_MAX_ADVICE. */
+enum tpp_code tpp_replay_advise(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                const struct tpp_replay_options *options, struct tpp_replay_advice *out, uint32_t *count,
+                                struct tpp_error *err);
+
+#endif

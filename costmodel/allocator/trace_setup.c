@@ -1,0 +1,180 @@
+/* What lies on the device for good: weights, gradients, optimizer states (cost-model 4.1), and communication buckets. */
+#include "costmodel/allocator/trace_parts.h"
+
+#include <math.h>
+
+/* Bytes of one layer (or end) by the rules of the memory walk, and how many elements they are spread over. */
+struct layer_bytes {
+    double weights, gradients, optimizer, trainable;
+};
+
+static bool is_weight_gemm(const struct tpp_op *op)
+{
+    return op->section == TPP_SECTION_FORWARD && (op->kind == TPP_OP_GEMM || op->kind == TPP_OP_GROUPED_GEMM) &&
+           op->part == TPP_PART_LINEAR;
+}
+
+static struct layer_bytes bytes_of(const struct tpp_tracer *tracer, const struct tpp_program *program)
+{
+    const struct tpp_evaluator *evaluator = tracer->evaluator;
+    const bool adapter = tpp_job_is_adapter(evaluator->job);
+    const bool is_end = program->axes.kind == TPP_LAYER_EMBEDDING || program->axes.kind == TPP_LAYER_HEAD;
+    const struct tpp_static_bytes per =
+        tpp_static_bytes_per_parameter(evaluator->stack, &tracer->strategy, tracer->replicas.shard_ranks);
+    const struct tpp_static_bytes expert =
+        tpp_static_bytes_per_parameter(evaluator->stack, &tracer->strategy, tracer->expert_replicas.shard_ranks);
+    const double experts = is_end ? 0 : program->expert_parameters;
+    const double trainable = !adapter ? program->parameters : is_end ? 0 : program->trainable_parameters;
+    struct layer_bytes bytes = {
+        .weights = program->parameters * per.weights + experts * (expert.weights - per.weights) +
+                   (adapter ? trainable * per.weights : 0),
+        .gradients = trainable * per.gradients + (adapter ? 0 : experts * (expert.gradients - per.gradients)),
+        .optimizer = trainable * per.optimizer + (adapter ? 0 : experts * (expert.optimizer - per.optimizer)),
+        .trainable = trainable,
+    };
+    if (evaluator->job->task == TPP_TASK_QLORA && !is_end)
+        bytes.weights +=
+            program->linear_parameters * (TPP_NF4_BYTES / evaluator->stack->weight_bytes - 1) * per.weights;
+    if (tracer->strategy.offload == TPP_OFFLOAD_OPTIMIZER)
+        bytes.optimizer = 0;
+    return bytes;
+}
+
+/* `bytes` of the layer spread over its weight matrices by their size, and the rest (norms, biases) as one tensor. */
+static void spread(struct tpp_tracer *tracer, const struct tpp_program *program, const char *name, double bytes)
+{
+    double left = program->parameters;
+    for (uint32_t i = 0; i < program->num_ops; i++) {
+        const struct tpp_op *op = &program->ops[i];
+        const double elements = is_weight_gemm(op) ? op->gemm.batch * op->gemm.n * op->gemm.k : 0;
+        if (elements <= 0 || elements > left)
+            continue;
+        left -= elements;
+        tpp_trace_allocate(tracer, name, bytes * elements / program->parameters, TPP_TRACE_COMPUTE_STREAM);
+    }
+    if (program->parameters > 0)
+        tpp_trace_allocate(tracer, name, bytes * left / program->parameters, TPP_TRACE_COMPUTE_STREAM);
+}
+
+/* Engines that keep the states of all parameters in a few flat tensors. */
+static bool is_flat(const struct tpp_tracer *tracer)
+{
+    const enum tpp_engine engine = tracer->evaluator->stack->engine;
+    return engine == TPP_ENGINE_DEEPSPEED || engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+}
+
+/* Pieces of 4 bytes an element that the states consist of: master weight, moments, fp32 gradients; 2 of a pure 16-bit one. */
+static double optimizer_parts(const struct tpp_tracer *tracer)
+{
+    return fmax(2, tracer->evaluator->stack->optimizer_bytes / 4);
+}
+
+typedef double pick_function(const struct tpp_tracer *tracer, const struct layer_bytes *bytes);
+
+static double pick_weights(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
+{
+    (void)tracer;
+    return bytes->weights;
+}
+
+static double pick_gradients(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
+{
+    (void)tracer;
+    return bytes->gradients;
+}
+
+/* All but the two moments. */
+static double pick_master(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
+{
+    return bytes->optimizer * (1 - 2 / optimizer_parts(tracer));
+}
+
+static double pick_moment(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
+{
+    return bytes->optimizer / optimizer_parts(tracer);
+}
+
+static void write_one(struct tpp_tracer *tracer, const struct tpp_program *program, const char *name,
+                      pick_function *pick, double *flat)
+{
+    const struct layer_bytes bytes = bytes_of(tracer, program);
+    if (flat != NULL)
+        *flat += pick(tracer, &bytes);
+    else
+        spread(tracer, program, name, pick(tracer, &bytes));
+}
+
+/* One kind of state of the whole stage: tensor by tensor, or as one flat buffer. */
+static void write_states(struct tpp_tracer *tracer, const char *name, pick_function *pick, bool flat)
+{
+    double sum = 0, *total = flat ? &sum : NULL;
+    if (tracer->has_embedding)
+        write_one(tracer, &tracer->programs[TPP_LAYER_EMBEDDING], name, pick, total);
+    for (uint32_t c = 0; c < tracer->order.num_chunks; c++) {
+        const struct tpp_trace_chunk *chunk = &tracer->order.chunks[c];
+        for (uint32_t i = 0; i < chunk->num_layers; i++)
+            write_one(tracer, tpp_trace_program(tracer, chunk->first_layer + i), name, pick, total);
+    }
+    if (tracer->has_head)
+        write_one(tracer, &tracer->programs[TPP_LAYER_HEAD], name, pick, total);
+    if (flat)
+        tpp_trace_allocate(tracer, name, sum, TPP_TRACE_COMPUTE_STREAM);
+}
+
+static double trainable_on_stage(const struct tpp_tracer *tracer, bool with_ends)
+{
+    double sum = 0;
+    for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
+        for (uint32_t i = 0; i < tracer->order.chunks[c].num_layers; i++) {
+            const uint32_t layer = tracer->order.chunks[c].first_layer + i;
+            sum += bytes_of(tracer, tpp_trace_program(tracer, layer)).trainable;
+        }
+    if (with_ends && tracer->has_embedding)
+        sum += bytes_of(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]).trainable;
+    if (with_ends && tracer->has_head)
+        sum += bytes_of(tracer, &tracer->programs[TPP_LAYER_HEAD]).trainable;
+    return sum;
+}
+
+/* The buffers of memory_walk.c's bucket_bytes: DeepSpeed's contiguous buckets, its pipeline engine's, and PyTorch DDP's of
+ * 25 MiB. */
+static void write_buckets(struct tpp_tracer *tracer)
+{
+    static const double pipeline_engine_bytes = 2e9, ddp_bucket_bytes = 25.0 * 1048576;
+    const struct tpp_strategy *strategy = &tracer->strategy;
+    const struct tpp_stack *stack = tracer->evaluator->stack;
+    const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
+    const char *name = "communication bucket";
+    if (stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE)
+        tpp_trace_allocate(tracer, name, pipeline_engine_bytes, TPP_TRACE_COMPUTE_STREAM);
+    if (stack->engine == TPP_ENGINE_DDP && replicas > 1)
+        for (double left = stack->gradient_bytes * trainable_on_stage(tracer, true); left > 0; left -= ddp_bucket_bytes)
+            tpp_trace_allocate(tracer, name, fmin(left, ddp_bucket_bytes), TPP_TRACE_COMPUTE_STREAM);
+    if (stack->engine != TPP_ENGINE_DEEPSPEED || strategy->zero_stage == 0 || replicas <= 1)
+        return;
+    const double bucket =
+        strategy->reduce_bucket_size > 0 ? (double)strategy->reduce_bucket_size : TPP_DEEPSPEED_DEFAULT_BUCKET;
+    const double elements = fmin(bucket, trainable_on_stage(tracer, false));
+    for (int i = 0; i < (strategy->overlap_grad_reduce ? 2 : 1); i++)
+        tpp_trace_allocate(tracer, name, stack->gradient_bytes * elements, TPP_TRACE_COMPUTE_STREAM);
+}
+
+void tpp_trace_static(struct tpp_tracer *tracer)
+{
+    const bool flat = is_flat(tracer), megatron = tracer->evaluator->stack->engine == TPP_ENGINE_MEGATRON;
+    write_states(tracer, "weights", pick_weights, flat || (megatron && tracer->strategy.zero_stage >= 1));
+    write_states(tracer, "gradients", pick_gradients, flat || megatron);
+    write_states(tracer, "master weights", pick_master, flat);
+    if (flat)
+        for (int i = 0; i < 2; i++)
+            write_states(tracer, "optimizer moments", pick_moment, true);
+    write_buckets(tracer);
+}
+
+void tpp_trace_moments(struct tpp_tracer *tracer)
+{
+    if (is_flat(tracer))
+        return;
+    for (int i = 0; i < 2; i++)
+        write_states(tracer, "optimizer moments", pick_moment, false);
+}

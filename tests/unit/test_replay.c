@@ -1,0 +1,286 @@
+/* Whole plans replayed. The seed case is the field notes': CodeLlama-13B fine-tuned on mixed lengths of 8K to 32K on 32 x
+ * A100-80GB, as plain data parallelism with ZeRO-3 and with two-way tensor parallelism (notes A1, A3, A7). */
+#include "costmodel/allocator/replay.h"
+#include "costmodel/allocator/snapshot.h"
+#include "costmodel/allocator/trace.h"
+#include "tests/support/shapes.h"
+
+#include <stdlib.h>
+
+#define GIB(bytes) ((double)(bytes) / 0x1p30)
+
+struct fixture {
+    struct tpp_hardware hardware;
+    struct tpp_model model;
+    struct tpp_job job;
+    struct tpp_stack stack;
+    struct tpp_strategy strategy;
+    struct tpp_evaluator *evaluator;
+};
+
+static void start(struct fixture *fixture, const char *preset, enum tpp_framework framework, uint32_t num_gpus,
+                  uint64_t sequence_length, uint64_t batch, const char *strategy)
+{
+    fixture->hardware = shape_cluster("dgx-a100-80g");
+    fixture->model = shape_preset(preset);
+    fixture->job = shape_job(num_gpus, sequence_length, batch);
+    fixture->job.task = TPP_TASK_SFT;
+    tpp_stack_defaults(framework, &fixture->hardware.gpu, &fixture->job, &fixture->stack);
+    fixture->strategy = shape_strategy(strategy, &fixture->job);
+    assert_int_equal(tpp_evaluator_new(&fixture->model, &fixture->hardware, &fixture->job, &fixture->stack,
+                                       &fixture->evaluator, NULL),
+                     TPP_OK);
+}
+
+static struct tpp_replay play(struct fixture *fixture, const struct tpp_replay_options *options)
+{
+    struct tpp_replay replay;
+    struct tpp_error err = {0};
+    if (tpp_replay_plan(fixture->evaluator, &fixture->strategy, options, &replay, &err) != TPP_OK)
+        fail_msg("%s (%s)", err.message, err.where);
+    return replay;
+}
+
+static void print_curve(const char *name, const struct tpp_replay *replay)
+{
+    print_message("# %s: reserved / allocated at the peak of each step, GiB:", name);
+    for (uint32_t i = 0; i < replay->num_steps && i < 12; i++)
+        print_message(" %.1f/%.1f", GIB(replay->steps[i].peak_reserved_bytes), GIB(replay->steps[i].peak_allocated_bytes));
+    print_message("; fragmentation %.3f, retries per 1000 steps %.0f\n", replay->fragmentation_fraction,
+                  replay->retries_per_1000_steps);
+}
+
+static struct tpp_replay seed_case(enum tpp_framework framework, const char *name, const char *strategy,
+                                   const char *settings)
+{
+    struct fixture fixture;
+    struct tpp_lengths lengths;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    start(&fixture, "codellama-13b", framework, 32, 32768, 128, strategy);
+    assert_int_equal(tpp_lengths_parse("uniform:8k-32k", &lengths, NULL), TPP_OK);
+    assert_int_equal(tpp_allocator_settings_parse(settings, &options.settings, NULL), TPP_OK);
+    options.lengths = &lengths;
+    options.num_draws = 0;
+    const struct tpp_replay replay = play(&fixture, &options);
+    print_curve(name, &replay);
+    tpp_lengths_release(&lengths);
+    tpp_evaluator_free(fixture.evaluator);
+    return replay;
+}
+
+/* Note A1's order: with mixed lengths, sharded parameters that come and go between activations of every size leave more
+ * holes than the same job with two-way tensor parallelism; expandable segments close them. */
+static void mixed_lengths_fragment_zero3_more_than_tensor_parallelism(void **state)
+{
+    (void)state;
+    struct tpp_replay zero3 = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "ZeRO-3 DP32",
+                                        "tp=1,dp=32,mbs=1,zero=3,recompute=full", "");
+    struct tpp_replay tp2 = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "TP2 DP16",
+                                      "tp=2,dp=16,mbs=1,zero=1,sp=1,recompute=full", "");
+    struct tpp_replay expandable = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "ZeRO-3 DP32, expandable segments",
+                                             "tp=1,dp=32,mbs=1,zero=3,recompute=full", "expandable_segments:True");
+    assert_int_equal(zero3.num_steps, 50);
+    assert_false(zero3.failure.happened || tp2.failure.happened || expandable.failure.happened);
+    assert_true(zero3.fragmentation_fraction > 1.2 * tp2.fragmentation_fraction);
+    assert_true(zero3.fragmentation_fraction > 0.15 && zero3.fragmentation_fraction < 0.5);
+    assert_true(expandable.fragmentation_fraction < 0.05);
+    /* The same lengths ask for the same bytes; blocks of expandable segments have less slack. */
+    CHECK_NUMBER((double)expandable.peak_allocated_bytes, (double)zero3.peak_allocated_bytes, 0.01);
+    tpp_replay_release(&zero3);
+    tpp_replay_release(&tp2);
+    tpp_replay_release(&expandable);
+}
+
+static void fixed_lengths_settle_with_little_fragmentation(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    struct tpp_cost cost;
+    start(&fixture, "codellama-13b", TPP_FRAMEWORK_MEGATRON_LM, 32, 8192, 128, "tp=2,pp=2,mbs=1,zero=1,sp=1,recompute=full");
+    struct tpp_replay replay = play(&fixture, &options);
+    assert_int_equal(tpp_evaluator_cost(fixture.evaluator, &fixture.strategy, &cost, NULL), TPP_OK);
+    /* Slack and rounding only: at most 1 MiB a block. */
+    CHECK_NUMBER((double)replay.peak_allocated_bytes, cost.memory.peak_allocated_bytes, 0.005);
+    assert_int_equal(replay.stage, cost.memory.worst_stage);
+    assert_in_range(replay.num_steps, 3, 7); /* it stopped by itself */
+    assert_true(replay.fragmentation_fraction > 0 && replay.fragmentation_fraction < 0.1);
+    assert_int_equal(replay.num_retries, 0);
+    CHECK_NUMBER(replay.out_of_memory_probability, 0, 0);
+    assert_int_equal(replay.fit, TPP_FIT_FITS);
+    tpp_replay_release(&replay);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+static void a_small_card_runs_out_at_a_named_tensor(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    start(&fixture, "llama2-7b", TPP_FRAMEWORK_MEGATRON_LM, 8, 4096, 64, "tp=4,mbs=1,zero=1,sp=1");
+    struct tpp_replay replay = play(&fixture, &options);
+    const uint64_t peak = replay.peak_allocated_bytes;
+    assert_int_equal(replay.fit, TPP_FIT_FITS);
+    tpp_replay_release(&replay);
+    options.device_bytes = peak - ((uint64_t)64 << 20);
+    replay = play(&fixture, &options);
+    assert_int_equal(replay.fit, TPP_FIT_DOES_NOT_FIT);
+    assert_true(replay.failure.happened);
+    assert_in_range(replay.failure.step, 1, 2); /* the moments come after the first */
+    assert_non_null(replay.failure.tensor);
+    assert_true(replay.failure.request_bytes > replay.failure.largest_free_block_bytes);
+    assert_true(replay.out_of_memory_probability >= 0.5); /* half of the draws are on a smaller card still */
+    tpp_replay_release(&replay);
+    options.device_bytes = (uint64_t)1 << 30; /* not even the weights */
+    replay = play(&fixture, &options);
+    assert_int_equal(replay.failure.step, 0);
+    assert_int_equal(replay.num_steps, 0);
+    CHECK_NUMBER(replay.out_of_memory_probability, 1, 0);
+    tpp_replay_release(&replay);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+static void one_seed_gives_one_answer(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_lengths lengths;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    start(&fixture, "llama2-7b", TPP_FRAMEWORK_HF_TRAINER, 8, 8192, 64, "mbs=2,zero=3,recompute=full");
+    assert_int_equal(tpp_lengths_parse("lognormal:4k,0.5", &lengths, NULL), TPP_OK);
+    options.lengths = &lengths;
+    options.num_steps = 10;
+    options.num_draws = 2;
+    struct tpp_replay first = play(&fixture, &options), second = play(&fixture, &options);
+    assert_memory_equal(first.steps, second.steps, first.num_steps * sizeof(*first.steps));
+    options.seed = 2;
+    struct tpp_replay other = play(&fixture, &options);
+    assert_int_not_equal(first.steps[0].peak_allocated_bytes, other.steps[0].peak_allocated_bytes);
+    options.packing = true;
+    struct tpp_replay packed = play(&fixture, &options);
+    options.lengths = NULL;
+    struct tpp_replay fixed = play(&fixture, &options);
+    assert_int_equal(packed.peak_reserved_bytes, fixed.peak_reserved_bytes);
+    assert_true(packed.fragmentation_fraction < first.fragmentation_fraction);
+    tpp_replay_release(&first);
+    tpp_replay_release(&second);
+    tpp_replay_release(&other);
+    tpp_replay_release(&packed);
+    tpp_replay_release(&fixed);
+    tpp_lengths_release(&lengths);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+static void advice_puts_what_helps_first(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_lengths lengths;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    struct tpp_replay_advice advice[TPP_REPLAY_MAX_ADVICE];
+    uint32_t count = 0;
+    start(&fixture, "codellama-13b", TPP_FRAMEWORK_MEGATRON_DEEPSPEED, 32, 32768, 128,
+          "tp=1,dp=32,mbs=1,zero=3,recompute=full");
+    assert_int_equal(tpp_lengths_parse("uniform:8k-32k", &lengths, NULL), TPP_OK);
+    options.lengths = &lengths;
+    options.num_steps = 12;
+    assert_int_equal(tpp_replay_advise(fixture.evaluator, &fixture.strategy, &options, advice, &count, NULL), TPP_OK);
+    assert_int_equal(count, 6);
+    assert_string_equal(advice[0].text, "expandable_segments:True");
+    for (uint32_t i = 1; i < count; i++)
+        assert_true(advice[i].runs_out || advice[i].retries_per_1000_steps > advice[0].retries_per_1000_steps ||
+                    advice[i].peak_reserved_bytes >= advice[0].peak_reserved_bytes);
+    tpp_lengths_release(&lengths);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+static void what_cannot_be_replayed_is_said(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_replay replay;
+    struct tpp_error err = {0};
+    struct tpp_replay_options options = tpp_replay_defaults();
+    start(&fixture, "llama2-7b", TPP_FRAMEWORK_MEGATRON_LM, 8, 4096, 64, "tp=4,mbs=1,zero=1,sp=1");
+    options.settings.uses_driver_pool = true;
+    assert_int_equal(tpp_replay_plan(fixture.evaluator, &fixture.strategy, &options, &replay, &err), TPP_E_UNSUPPORTED);
+    options = tpp_replay_defaults();
+    options.stage = 3;
+    assert_int_equal(tpp_replay_plan(fixture.evaluator, &fixture.strategy, &options, &replay, &err), TPP_E_RANGE);
+    options = tpp_replay_defaults();
+    options.num_steps = 0;
+    assert_int_equal(tpp_replay_plan(fixture.evaluator, &fixture.strategy, &options, &replay, &err), TPP_E_RANGE);
+    fixture.strategy.tensor_parallel = 3;
+    options = tpp_replay_defaults();
+    assert_int_equal(tpp_replay_plan(fixture.evaluator, &fixture.strategy, &options, &replay, &err), TPP_E_STRATEGY);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+/* One 7B layer on one GPU, full recomputation: by hand, 4096 tokens, h = 4096, f = 11008, 32 heads, bf16. In forward each of
+ * the layers keeps its input, 2 h n = 33554432 bytes; every allocation is freed again but for the static ones. */
+static void a_step_frees_what_it_allocates(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_tracer *tracer = NULL;
+    const struct tpp_trace_options options = {.seed = 1};
+    start(&fixture, "llama2-7b", TPP_FRAMEWORK_MEGATRON_LM, 1, 4096, 2, "mbs=1,recompute=full");
+    assert_int_equal(tpp_tracer_new(fixture.evaluator, &fixture.strategy, 0, &options, &tracer, NULL), TPP_OK);
+    assert_int_equal(tpp_tracer_setup(tracer, NULL), TPP_OK);
+    assert_int_equal(tpp_tracer_step(tracer, NULL), TPP_OK);
+    assert_int_equal(tpp_tracer_step(tracer, NULL), TPP_OK);
+    size_t count = 0;
+    const struct tpp_trace_event *events = tpp_tracer_events(tracer, &count);
+    int alive = 0, inputs = 0, most_inputs = 0;
+    char *is_input = calloc(tpp_tracer_num_tensors(tracer), 1);
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].kind == TPP_TRACE_ALLOCATE) {
+            alive++;
+            is_input[events[i].tensor] = strcmp(events[i].name, "layer input") == 0;
+            inputs += is_input[events[i].tensor];
+            if (is_input[events[i].tensor])
+                assert_int_equal(events[i].bytes, 33554432);
+        } else if (events[i].kind == TPP_TRACE_FREE) {
+            alive--;
+            inputs -= is_input[events[i].tensor];
+        }
+        most_inputs = inputs > most_inputs ? inputs : most_inputs;
+    }
+    assert_int_equal(alive, 0);
+    assert_int_equal(most_inputs, 32); /* one for each layer, of one micro-batch */
+    free(is_input);
+    tpp_tracer_free(tracer);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+/* Opcodes by Python's pickletools: protocol 2, a dictionary with two keys, the end. */
+static void a_snapshot_is_a_pickle(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_text text;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    tpp_text_init(&text);
+    start(&fixture, "llama2-7b", TPP_FRAMEWORK_MEGATRON_LM, 8, 4096, 64, "tp=4,mbs=1,zero=1,sp=1");
+    assert_int_equal(tpp_snapshot_write(fixture.evaluator, &fixture.strategy, &options, 3, &text, NULL), TPP_OK);
+    static const char head[] = "\x80\x02}(X\x0d\x00\x00\x00" "device_traces](](";
+    assert_memory_equal(text.data, head, sizeof head - 1);
+    assert_memory_equal(text.data + text.length - 3, "eu.", 3);
+    tpp_text_release(&text);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mixed_lengths_fragment_zero3_more_than_tensor_parallelism),
+        cmocka_unit_test(fixed_lengths_settle_with_little_fragmentation),
+        cmocka_unit_test(a_small_card_runs_out_at_a_named_tensor),
+        cmocka_unit_test(one_seed_gives_one_answer),
+        cmocka_unit_test(advice_puts_what_helps_first),
+        cmocka_unit_test(what_cannot_be_replayed_is_said),
+        cmocka_unit_test(a_step_frees_what_it_allocates),
+        cmocka_unit_test(a_snapshot_is_a_pickle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
