@@ -41,4 +41,9 @@ double tpp_burst_period_layers(const struct tpp_burst *burst);
  * bucket_elements is not read. */
 double tpp_burst_recommended_elements(const struct tpp_burst *burst);
 
+/* The burst of a plan that shards its parameters (ZeRO-3, FSDP): its layers, group and bucket (of FSDP: a layer). *has_burst:
+ * false for other plans, whose layers wait for no gathers. TPP_E_STRATEGY as tpp_evaluator_cost. */
+enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                struct tpp_burst *burst, bool *has_burst, struct tpp_error *err);
+
 #endif

@@ -156,6 +156,55 @@ static void the_simulation_finds_the_band_of_field_note_a6(void **state)
     assert_true(num_hurt >= 8 && num_fine >= 3);
 }
 
+static void the_burst_of_the_plan_is_that_of_example_e12(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct tpp_evaluator *evaluator;
+    struct tpp_burst burst;
+    bool has_burst;
+    make_scene(&scene);
+    assert_int_equal(tpp_evaluator_new(&scene.model, &scene.hardware, &scene.job, &scene.stack, &evaluator, NULL),
+                     TPP_OK);
+    struct tpp_strategy strategy = shape_strategy("tp=8,mbs=2,zero=3,sp=1,reduce_bucket=500000000", &scene.job);
+    assert_int_equal(tpp_burst_of_plan(evaluator, &strategy, &burst, &has_burst, NULL), TPP_OK);
+    assert_true(has_burst);
+    /* The example divides the two norms by t as well; every rank holds them whole: 2 * 8192 * 7/8 more. */
+    CHECK_NUMBER(burst.layer_elements, 106956800 + 14336, 0);
+    /* 50 GB/s at 85 %; half-rate 16 MB of a message of 1 GB: 1.6 % slower. Latency 8.4 us + 31 * 12 us. */
+    CHECK_NUMBER(burst.bytes_per_second, 42.5e9 / 1.016, 1e-3);
+    CHECK_NUMBER(burst.latency_seconds, 380.4e-6, 1e-3);
+    CHECK_NUMBER(tpp_burst_seconds(&burst), 380.4e-6 + 1.016 * 22.794e-3, 1e-3);
+    assert_true(burst.gather_seconds > 4.876e-3 && burst.gather_seconds < 1.2 * 4.876e-3);
+    strategy.zero_stage = 1;
+    assert_int_equal(tpp_burst_of_plan(evaluator, &strategy, &burst, &has_burst, NULL), TPP_OK);
+    assert_false(has_burst);
+    tpp_evaluator_free(evaluator);
+}
+
+static void the_recommended_bucket_does_not_stall_the_simulated_plan(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct tpp_evaluator *evaluator;
+    struct tpp_burst burst;
+    bool has_burst;
+    make_scene(&scene);
+    scene.job.sequence_length = 8192; /* layers of 21 ms */
+    assert_int_equal(tpp_evaluator_new(&scene.model, &scene.hardware, &scene.job, &scene.stack, &evaluator, NULL),
+                     TPP_OK);
+    const struct tpp_strategy strategy = shape_strategy("tp=8,mbs=2,zero=3,sp=1", &scene.job);
+    assert_int_equal(tpp_burst_of_plan(evaluator, &strategy, &burst, &has_burst, NULL), TPP_OK);
+    tpp_evaluator_free(evaluator);
+    assert_true(has_burst && tpp_burst_stall_seconds(&burst) > 0); /* DeepSpeed's default of 5e8 */
+    const double best = tpp_burst_recommended_elements(&burst);
+    const double stalled = run_a6(&scene, 0, 1).pipeline_seconds;
+    const double recommended = run_a6(&scene, (uint64_t)best, 1).pipeline_seconds;
+    const double smaller = run_a6(&scene, (uint64_t)(best / 3), 1).pipeline_seconds;
+    assert_true(recommended < stalled - 0.02);
+    CHECK_NUMBER(recommended, smaller, 0.003);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +212,8 @@ int main(void)
         cmocka_unit_test(the_claim_holds_between_the_two_bursts),
         cmocka_unit_test(the_recommended_bucket_fills_the_slack),
         cmocka_unit_test(levels_begin_where_the_specification_says),
+        cmocka_unit_test(the_burst_of_the_plan_is_that_of_example_e12),
+        cmocka_unit_test(the_recommended_bucket_does_not_stall_the_simulated_plan),
         cmocka_unit_test(the_simulation_finds_the_band_of_field_note_a6),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

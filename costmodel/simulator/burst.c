@@ -1,0 +1,50 @@
+/* The burst index of a plan (cost-model 9.4), from its layers and groups. */
+#include "costmodel/evaluator.h"
+#include "costmodel/simulator/contention.h"
+
+/* One layer's backward on a middle stage, recomputation included. */
+static double backward_seconds(const struct tpp_strategy *strategy, const struct tpp_assembly *assembly,
+                               const struct tpp_layer *layer, double num_layers)
+{
+    return layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
+           tpp_recomputed_layers(strategy, num_layers) / num_layers * layer->section_seconds[TPP_SECTION_FORWARD] +
+           assembly->core_seconds;
+}
+
+enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                struct tpp_burst *burst, bool *has_burst, struct tpp_error *err)
+{
+    struct tpp_assembly assembly;
+    *has_burst = false;
+    enum tpp_code code = tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
+    if (code == TPP_OK)
+        code = tpp_assemble(evaluator, strategy, &assembly, err);
+    if (code != TPP_OK || !assembly.is_sharded)
+        return code;
+    const struct tpp_layer *layer = assembly.moe ? assembly.moe : assembly.decoder;
+    const struct tpp_group *group = &assembly.replicas.shard;
+    const struct tpp_links *links = &evaluator->links;
+    const double given = strategy->reduce_bucket_size > 0 ? (double)strategy->reduce_bucket_size
+                                                          : TPP_DEEPSPEED_DEFAULT_BUCKET;
+    const bool is_deepspeed = evaluator->stack->engine == TPP_ENGINE_DEEPSPEED;
+    const double elements = is_deepspeed ? given : layer->trainable_parameters, n = group->size;
+    const double bytes = elements * evaluator->stack->reduce_bytes;
+    if (elements <= 0)
+        return TPP_OK;
+    const double latency = tpp_collective_seconds(links, TPP_REDUCE_SCATTER, group, 1);
+    const double seconds = tpp_collective_seconds(links, TPP_REDUCE_SCATTER, group, bytes);
+    const double num_layers = tpp_stage_layers(strategy, evaluator->model, 0).total;
+    *has_burst = true;
+    *burst = (struct tpp_burst){
+        .latency_seconds = latency,
+        .bucket_elements = elements,
+        .element_bytes = evaluator->stack->reduce_bytes,
+        .num_ranks = n,
+        .bytes_per_second = bytes * (n - 1) / n / (seconds - latency),
+        .layer_seconds = backward_seconds(strategy, &assembly, layer, num_layers > 0 ? num_layers : 1),
+        .gather_seconds = assembly.sharded.gather_seconds,
+        .prefetch_layers = 1,
+        .layer_elements = layer->trainable_parameters,
+    };
+    return TPP_OK;
+}
