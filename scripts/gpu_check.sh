@@ -55,8 +55,14 @@ num_failed=0
 # step LIMIT NAME COMMAND...: runs a command with a time limit (a function of this script limits itself); its output goes
 # to the log, how it ended to the summary.
 step() {
-    local limit=$1 title=$2 from=$SECONDS status=0
+    local limit=$1 title=$2 from=$SECONDS status=0 left=$((590 - SECONDS + begin))
     shift 2
+    if [ "$left" -lt 5 ]; then
+        num_failed=$((num_failed + 1))
+        printf 'FAILED          %s: the ten minutes are over\n' "$title" | tee -a "$summary"
+        return 1
+    fi
+    limit=$((limit < left ? limit : left))
     printf '\n== %s\n' "$title" | tee -a "$log"
     if [ "$(type -t "$1")" = function ]; then
         "$@" >"$work/step" 2>&1 || status=$?

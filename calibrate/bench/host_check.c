@@ -22,11 +22,13 @@ double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_
 double tpp_bench_gemm_tolerance(enum tpp_bench_type input, enum tpp_bench_type output, uint64_t k, double value)
 {
     /* The partial sums of k products of unit variance grow to sqrt(k); each of k roundings adds half a last place of
-     * them at random, so sqrt(k) of them add up: in all sqrt(k) sqrt(k) 2^-24 = k 2^-24. A wide factor of 8 is far
-     * below an error of one term (about 1) for all k up to 2^20. Hopper adds fp8 products in 14 bits before it moves
-     * them to fp32 (DeepSeek-V3 report, section 3.3.2). */
+     * them at random, so sqrt(k) of them add up: in all sqrt(k) sqrt(k) 2^-24 = k 2^-24. Hopper adds fp8 products in 14
+     * bits before it moves them to fp32 (DeepSeek-V3 report, section 3.3.2). A kernel that splits k may round parts of
+     * size sqrt(k) to the output's type before it adds them. The factors are wide; what a wrong layout, a missing tile
+     * or a wrong operand makes is as large as the result, sqrt(k). */
     const double accumulation = 8 * (double)k * (input == TPP_BENCH_FP8 ? 0x1p-14 : 0x1p-24);
-    return accumulation + 2 * tpp_bench_type_rounding(output) * fabs(value) + 1e-6;
+    const double rounding = tpp_bench_type_rounding(output);
+    return accumulation + 2 * rounding * fabs(value) + 4 * rounding * sqrt((double)k) + 1e-6;
 }
 
 static double reduced_element(uint64_t seed, uint32_t num_ranks, uint64_t index)

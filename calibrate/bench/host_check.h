@@ -13,7 +13,8 @@ double tpp_bench_gemm_element(const struct tpp_bench_gemm *gemm, enum tpp_bench_
                               uint64_t a_first, uint64_t b_first, uint64_t row, uint64_t column);
 
 /* How far a right result of a product over k terms of unit variance may be from the exact one: the rounding of the
- * output, relative to the value, plus that of a fp32 (for fp8: 14-bit) accumulation, relative to sqrt(k). */
+ * accumulation, and that of the output, of the value and of parts of it. Below a fifth of
+ * sqrt(k), the size of a result; a fortieth and less without fp8. */
 double tpp_bench_gemm_tolerance(enum tpp_bench_type input, enum tpp_bench_type output, uint64_t k, double value);
 
 /* Attention with random data: tensor t (0: q, 1: k, 2: v, 3: the gradient of the output) is
