@@ -100,7 +100,7 @@ struct tpp_build {
     bool is_always_in_detail;       /* every pass uses them, not only those beside gradients and gathers */
     struct tpp_unit units[TPP_UNIT_COUNT];
     struct tpp_chunk *chunks;
-    struct tpp_op_tasks *ops;      /* [device][chunk][micro-batch][pass] for the chunks of its stage; see tpp_build_op */
+    struct tpp_op_tasks *ops;      /* [replica][chunk][micro-batch][pass]: tpp_build_op */
     uint32_t (*streams)[TPP_TRACK_COUNT]; /* by device; TPP_NO_TASK until used */
     struct tpp_build_route (*routes)[TPP_ROUTE_COUNT][TPP_COLLECTIVE_COUNT]; /* by device */
     struct tpp_group groups[TPP_ROUTE_GROUP_COUNT];

@@ -75,10 +75,11 @@ static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, enum tpp
                      build->evaluator->stack->weight_bytes * elements / buckets, "parameter gather");
 }
 
-/* First and last stage sum the gradients of their copies of the embedding (2.1). */
+/* First and last stage sum the gradients of their copies of the embedding (2.1); a V-shaped schedule has both on one. */
 static uint32_t reduce_tied(struct tpp_build *build)
 {
-    if (!build->evaluator->model->tied_embeddings || build->num_stages <= 1 || tpp_job_is_adapter(build->evaluator->job))
+    const bool is_on_one = build->num_stages <= 1 || build->chunks[build->num_chunks - 1].place.stage == 0;
+    if (!build->evaluator->model->tied_embeddings || is_on_one || tpp_job_is_adapter(build->evaluator->job))
         return TPP_NO_TASK;
     const struct tpp_graph_task like = named("tied embedding");
     const uint32_t task = tpp_build_collective(

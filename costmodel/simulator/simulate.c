@@ -95,16 +95,18 @@ static enum tpp_code make_graph(struct tpp_build *build, struct tpp_error *err)
     return code;
 }
 
-/* An event is at least a pass; more of them than this would not fit in memory. */
-static const double max_passes = 3e7;
+/* Tasks that a simulation may have: 1.5 GB of them. A unit operation by operation has some ten transfers a pass. */
+static const double max_tasks = 1e7, tasks_per_unit_in_detail = 24, tasks_per_sharded_unit = 3;
 
 static enum tpp_code check_size(const struct tpp_build *build, struct tpp_error *err)
 {
-    const double passes = (double)build->num_replicas * build->num_chunks * (double)build->strategy->num_micro_batches;
-    const double units = build->is_sharded || build->options->detail == TPP_DETAIL_OPS
-                             ? fmax(1, (double)build->evaluator->model->num_layers / build->num_chunks)
-                             : 1;
-    if (passes * units > max_passes)
+    const double passes =
+        2.0 * build->num_replicas * build->num_chunks * (double)build->strategy->num_micro_batches;
+    const double units = build->evaluator->model->num_layers / (double)build->num_chunks + 1;
+    const double tasks = build->is_always_in_detail ? tasks_per_unit_in_detail * units
+                         : build->is_sharded        ? tasks_per_sharded_unit * units
+                                                    : 2;
+    if (passes * tasks > max_tasks)
         return tpp_fail(err, TPP_E_RANGE, "strategy.num_micro_batches", "simulate a smaller global batch: steps repeat",
                         "%llu micro-batches are too many to simulate",
                         (unsigned long long)build->strategy->num_micro_batches);
@@ -115,13 +117,13 @@ static enum tpp_code build_all(struct tpp_build *build, const struct tpp_cost *c
 {
     enum tpp_code code = start_build(build, err);
     if (code == TPP_OK)
-        code = check_size(build, err);
-    if (code == TPP_OK)
         code = tpp_build_links(build, err);
     if (code == TPP_OK)
         code = make_graph(build, err);
     if (code == TPP_OK)
         code = tpp_build_units(build, err);
+    if (code == TPP_OK)
+        code = check_size(build, err);
     if (code == TPP_OK)
         code = tpp_build_pipeline(build, err);
     if (code != TPP_OK)

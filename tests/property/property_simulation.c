@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUM_PLANS = 3000 };
+enum { NUM_PLANS = 1500 };
 
 struct plan {
     struct tpp_model model;
@@ -259,7 +259,7 @@ static void events_stay_near_the_closed_forms_of_overlap(void **state)
     (void)state;
     double worst[2] = {0, 0}, sums[2] = {0, 0};
     uint32_t counts[2] = {0, 0};
-    for (uint64_t seed = 1; seed <= NUM_PLANS / 2; seed++) {
+    for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
         struct tpp_random random = {seed};
         struct plan plan;
         struct tpp_cost cost;
@@ -279,7 +279,7 @@ static void events_stay_near_the_closed_forms_of_overlap(void **state)
     for (int kind = 0; kind < 2; kind++)
         print_message("# %s: %u plans, mean %.3f %%, worst %+.2f %%\n", kind ? "ZeRO-3 and FSDP" : "gradients in buckets",
                       counts[kind], 100 * sums[kind] / counts[kind], 100 * worst[kind]);
-    assert_true(counts[0] > NUM_PLANS / 10 && counts[1] > 10);
+    assert_true(counts[0] > NUM_PLANS / 5 && counts[1] > 10);
     assert_true(sums[0] < 0.003 * counts[0] && sums[1] < 0.01 * counts[1]);
 }
 

@@ -70,6 +70,20 @@ static void options_out_of_range_are_refused(void **state)
     tpp_evaluator_free(scene.evaluator);
 }
 
+static void a_step_that_would_not_fit_in_memory_is_refused(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct tpp_simulation *simulation;
+    struct tpp_error err;
+    make_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM, 8, 1 << 24);
+    const struct tpp_strategy strategy = shape_strategy("tp=8,mbs=1,sp=1", &scene.job);
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    assert_int_equal(tpp_simulation_new(scene.evaluator, &strategy, &options, &simulation, &err), TPP_E_RANGE);
+    assert_string_equal(err.where, "strategy.num_micro_batches");
+    tpp_evaluator_free(scene.evaluator);
+}
+
 static void passes_are_reported_stage_by_stage(void **state)
 {
     (void)state;
@@ -183,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(a_step_that_would_not_fit_in_memory_is_refused),
         cmocka_unit_test(passes_are_reported_stage_by_stage),
         cmocka_unit_test(a_slow_network_port_slows_what_passes_it),
         cmocka_unit_test(a_single_hardware_queue_takes_the_overlap_from_fsdp),
