@@ -8,13 +8,14 @@
 #include "cli/plan_json.h"
 #include "cli/report.h"
 #include "cli/risks.h"
+#include "cli/simulated.h"
 
 #include <stdlib.h>
 
 struct predict_arguments {
     struct tpp_job_arguments job;
     struct tpp_strategy_arguments strategy;
-    const char *trace;
+    struct tpp_simulated_arguments simulated;
     double measured_step_seconds;
     bool explain, json;
 };
@@ -25,13 +26,13 @@ static const struct tpp_option predict_options[] = {
     {"explain", 'e', TPP_OPTION_FLAG, ARG(explain), .help = "show every term of time and memory as a tree"},
     {"measured-step-seconds", 0, TPP_OPTION_NUMBER, ARG(measured_step_seconds), "SECONDS", .min = 1e-9,
      .help = "compare with a measured step, and say when physics forbids it"},
-    {"trace", 0, TPP_OPTION_TEXT, ARG(trace), "FILE", .help = "write a timeline (not in this release)"},
     {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
     {.name = NULL},
 };
 static const struct tpp_option_part predict_parts[] = {
     TPP_JOB_PARTS(struct predict_arguments, job),
     {"Strategy", tpp_strategy_options, ARG(strategy)},
+    {"Simulation", tpp_simulated_options, ARG(simulated)},
     {"Output", predict_options, 0},
     {NULL},
 };
@@ -41,6 +42,7 @@ struct prediction {
     struct tpp_job_inputs inputs;
     struct tpp_plan plan;
     struct tpp_stage_cost *stages; /* owned */
+    struct tpp_simulated simulated; /* all zero when it was not asked for */
 };
 
 static enum tpp_code answer_as_json(const struct predict_arguments *arguments, const struct prediction *prediction,
@@ -55,6 +57,8 @@ static enum tpp_code answer_as_json(const struct predict_arguments *arguments, c
     tpp_launch_add_json(&prediction->inputs, &prediction->plan.strategy, &prediction->plan.cost,
                         &(struct tpp_launch_choices){.slurm = false}, &writer, plan);
     tpp_stages_add_json(prediction->stages, prediction->plan.strategy.pipeline_parallel, &writer, writer.root);
+    if (prediction->simulated.simulation != NULL)
+        tpp_simulated_add_json(&prediction->simulated, &prediction->plan, &writer, writer.root);
     if (arguments->explain)
         tpp_explain_add_json(&prediction->plan.cost, &writer, writer.root);
     if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
@@ -81,6 +85,11 @@ static enum tpp_code answer_as_text(const struct predict_arguments *arguments, c
     tpp_text_append(&answer->text, "\nStages, one micro-batch\n");
     if (!tpp_report_stages(prediction->stages, prediction->plan.strategy.pipeline_parallel, answer))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    if (prediction->simulated.simulation != NULL) {
+        tpp_text_append(&answer->text, "\n");
+        if (!tpp_simulated_append(&arguments->simulated, &prediction->simulated, &prediction->plan, answer))
+            return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    }
     if (arguments->explain) {
         tpp_text_append(&answer->text, "\n");
         tpp_explain_append(&prediction->plan.cost, &answer->text);
@@ -94,9 +103,6 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     const struct predict_arguments *arguments = data;
     struct prediction prediction = {.stages = NULL};
     (void)operands;
-    if (arguments->trace != NULL)
-        return tpp_fail(err, TPP_E_NOT_BUILT, "--trace", "leave it out; --explain shows every term",
-                        "the timeline is not part of this release");
     if (arguments->strategy.strategy == NULL)
         return tpp_fail(err, TPP_E_USAGE, "--strategy",
                         "give one, as in --strategy=tp=4,pp=2,mbs=1,recompute=full; or use "
@@ -105,9 +111,15 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     enum tpp_code code = tpp_job_resolve(&arguments->job, &prediction.inputs, err);
     if (code == TPP_OK)
         code = tpp_cost_strategy(&prediction.inputs, &arguments->strategy, &prediction.plan, &prediction.stages, err);
+    if (code == TPP_OK && tpp_simulated_is_wanted(&arguments->simulated))
+        code = tpp_simulated_run(&arguments->simulated, &prediction.inputs, &prediction.plan.strategy,
+                                 &prediction.simulated, err);
+    if (code == TPP_OK && prediction.simulated.simulation != NULL)
+        code = tpp_simulated_write_trace(&arguments->simulated, &prediction.simulated, err);
     if (code == TPP_OK)
         code = arguments->json ? answer_as_json(arguments, &prediction, answer, err)
                                : answer_as_text(arguments, &prediction, answer, err);
+    tpp_simulated_release(&prediction.simulated);
     free(prediction.stages);
     return code;
 }
@@ -117,14 +129,18 @@ const struct tpp_command tpp_command_predict = {
     .summary = "predict time and memory of one plan in full",
     .about =
         "Predicts one optimizer step of one strategy: time with its 90 % interval, memory of every pipeline stage, "
-        "bubble, exposed communication and risks; --explain shows every term.",
+        "bubble, exposed communication and risks; --explain shows every term, --simulate the step as events.",
     .parts = predict_parts,
     .examples = {{"tp-plan predict --model=codellama-34b --cluster=dgx-a100-80g --nodes=4 --seq-length=16384 "
                   "--global-batch-size=128 --strategy=tp=4,pp=2,mbs=1,zero=1,sp=1,recompute=full",
                   "one layout in full"},
                  {"tp-plan predict --model=codellama-13b --cluster=dgx-a100-80g --nodes=4 --seq-length=8192 "
                   "--global-batch-size=128 --strategy=tp=2,mbs=2,zero=1,sp=1,recompute=full --explain --json",
-                  "every term, for another program"}},
+                  "every term, for another program"},
+                 {"tp-plan predict --model=codellama-34b --cluster=dgx-a100-80g --nodes=4 --seq-length=16384 "
+                  "--global-batch-size=128 --strategy=tp=4,pp=2,mbs=1,zero=1,sp=1,recompute=full --timeline "
+                  "--slow-gpu=1:1.2",
+                  "the pipeline drawn, with a slow GPU in the second stage"}},
     .arguments_size = sizeof(struct predict_arguments),
     .run = run,
 };

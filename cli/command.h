@@ -21,6 +21,8 @@ struct tpp_answer {
     bool on_terminal; /* stderr is a terminal: progress may be shown there */
 };
 
+#define TPP_COMMAND_EXAMPLES_MAX 3
+
 struct tpp_command_example {
     const char *command;
     const char *about;
@@ -33,7 +35,7 @@ struct tpp_command {
     const char *operands; /* "SCRIPT", "[NAME|FILE]"; NULL: none */
     size_t min_operands, max_operands;
     const struct tpp_option_part *parts;
-    struct tpp_command_example examples[2];
+    struct tpp_command_example examples[TPP_COMMAND_EXAMPLES_MAX];
     size_t arguments_size; /* of the struct that the parts describe */
     bool hidden;           /* not in the list of commands */
     enum tpp_code (*run)(const void *arguments, const struct tpp_operands *operands, struct tpp_answer *answer,

@@ -132,7 +132,7 @@ void tpp_help_command(const struct tpp_command *command, struct tpp_text *out)
     append_wrapped(out, command->about, 0, 0);
     append_options(command, out);
     tpp_text_append(out, "\nExamples:\n");
-    for (size_t i = 0; i < 2 && command->examples[i].command != NULL; i++)
+    for (size_t i = 0; i < TPP_COMMAND_EXAMPLES_MAX && command->examples[i].command != NULL; i++)
         tpp_text_format(out, "  # %s\n  %s\n", command->examples[i].about, command->examples[i].command);
     append_exit_statuses(out);
 }
@@ -196,7 +196,7 @@ static void append_man_command(const struct tpp_command *command, struct tpp_tex
     append_roff(out, command->about);
     tpp_text_append(out, "\n");
     append_man_options(command, out);
-    for (size_t i = 0; i < 2 && command->examples[i].command != NULL; i++) {
+    for (size_t i = 0; i < TPP_COMMAND_EXAMPLES_MAX && command->examples[i].command != NULL; i++) {
         tpp_text_append(out, ".PP\n");
         append_roff(out, command->examples[i].about);
         tpp_text_append(out, ":\n.PP\n.nf\n.RS\n");
