@@ -86,7 +86,7 @@ static enum tpp_code predict_step(const struct tpp_hardware *hardware, const voi
     const struct step_context *context = data;
     struct tpp_run_prediction prediction;
     context->profile->hardware = *hardware;
-    const enum tpp_code code = tpp_run_predict(context->run, context->profiles, &prediction, err);
+    const enum tpp_code code = tpp_run_predict(context->run, context->profiles, TPP_RUN_ESTIMATE, &prediction, err);
     if (code != TPP_OK)
         return code;
     if (prediction.skipped[0])

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct validate_arguments {
-    bool all, rows, json;
+    bool all, rows, simulate, json;
 };
 
 #define ARG(field) offsetof(struct validate_arguments, field)
@@ -15,6 +15,7 @@ static const struct tpp_option validate_options[] = {
     {"all", 'a', TPP_OPTION_FLAG, ARG(all),
      .help = "predict the runs that are incomplete, suspect or measured again later too"},
     {"rows", 'r', TPP_OPTION_FLAG, ARG(rows), .help = "show every run, not only the figures by file"},
+    {"simulate", 0, TPP_OPTION_FLAG, ARG(simulate), .help = "simulate every step as events instead of estimating it"},
     {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
     {.name = NULL},
 };
@@ -38,7 +39,7 @@ static enum tpp_code load(struct validation *validation, const struct tpp_operan
     return code;
 }
 
-static enum tpp_code predict(struct validation *validation, struct tpp_error *err)
+static enum tpp_code predict(struct validation *validation, enum tpp_run_method method, struct tpp_error *err)
 {
     const size_t count = validation->runs.count;
     enum tpp_code code = TPP_OK;
@@ -46,7 +47,8 @@ static enum tpp_code predict(struct validation *validation, struct tpp_error *er
     if (validation->predictions == NULL)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     for (size_t i = 0; i < count && code == TPP_OK; i++)
-        code = tpp_run_predict(&validation->runs.items[i], &validation->profiles, &validation->predictions[i], err);
+        code = tpp_run_predict(&validation->runs.items[i], &validation->profiles, method, &validation->predictions[i],
+                               err);
     return code != TPP_OK
                ? code
                : tpp_run_report_make(validation->runs.items, validation->predictions, count, &validation->report, err);
@@ -78,7 +80,7 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     struct validation validation = {.predictions = NULL};
     enum tpp_code code = load(&validation, operands, arguments->all, err);
     if (code == TPP_OK)
-        code = predict(&validation, err);
+        code = predict(&validation, arguments->simulate ? TPP_RUN_SIMULATE : TPP_RUN_ESTIMATE, err);
     if (code == TPP_OK)
         code = show(&validation, arguments, answer, err);
     tpp_run_report_release(&validation.report);

@@ -1,12 +1,34 @@
 #include "costmodel/runs/run_predict.h"
 
+#include "costmodel/simulator/simulate.h"
+
 #include <stdio.h>
 #include <string.h>
 
+/* Replaces the step of the estimate by the simulated one. */
+static enum tpp_code simulate(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                              struct tpp_cost *cost, struct tpp_error *err)
+{
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    struct tpp_simulation *simulation = NULL;
+    bool done = false;
+    enum tpp_code code = tpp_simulation_new(evaluator, strategy, &options, &simulation, err);
+    if (code == TPP_OK)
+        code = tpp_simulation_run(simulation, UINT64_MAX, &done, err);
+    if (code == TPP_OK) {
+        const double ratio = tpp_simulation_result(simulation)->step_seconds / cost->step_seconds;
+        cost->step_seconds *= ratio;
+        cost->step_seconds_low *= ratio;
+        cost->step_seconds_high *= ratio;
+    }
+    tpp_simulation_free(simulation);
+    return code;
+}
+
 /* One evaluation of the run with other micro-batches: the same job, as many sequences as they hold. */
 static enum tpp_code cost_micro_batches(const struct tpp_run *run, const struct tpp_hardware *hardware,
-                                        uint32_t micro_batch_size, uint64_t num_micro_batches, struct tpp_cost *cost,
-                                        struct tpp_error *err)
+                                        enum tpp_run_method method, uint32_t micro_batch_size,
+                                        uint64_t num_micro_batches, struct tpp_cost *cost, struct tpp_error *err)
 {
     struct tpp_job job = run->job;
     struct tpp_strategy strategy = run->strategy;
@@ -19,6 +41,8 @@ static enum tpp_code cost_micro_batches(const struct tpp_run *run, const struct 
         code = tpp_evaluator_new(&run->model, hardware, &job, &run->stack, &evaluator, err);
     if (code == TPP_OK)
         code = tpp_evaluator_cost(evaluator, &strategy, cost, err);
+    if (code == TPP_OK && method == TPP_RUN_SIMULATE)
+        code = simulate(evaluator, &strategy, cost, err);
     tpp_evaluator_free(evaluator);
     return code;
 }
@@ -29,9 +53,9 @@ static enum tpp_code add_remainder(const struct tpp_run *run, const struct tpp_h
                                    struct tpp_cost *cost, struct tpp_error *err)
 {
     struct tpp_cost one, two;
-    enum tpp_code code = cost_micro_batches(run, hardware, run->remainder_sequences, 1, &one, err);
+    enum tpp_code code = cost_micro_batches(run, hardware, TPP_RUN_ESTIMATE, run->remainder_sequences, 1, &one, err);
     if (code == TPP_OK)
-        code = cost_micro_batches(run, hardware, run->remainder_sequences, 2, &two, err);
+        code = cost_micro_batches(run, hardware, TPP_RUN_ESTIMATE, run->remainder_sequences, 2, &two, err);
     if (code != TPP_OK)
         return code;
     cost->step_seconds += two.step_seconds - one.step_seconds;
@@ -63,7 +87,8 @@ static enum tpp_code refuse(struct tpp_run_prediction *prediction, enum tpp_code
 }
 
 enum tpp_code tpp_run_predict(const struct tpp_run *run, struct tpp_run_profiles *profiles,
-                              struct tpp_run_prediction *prediction, struct tpp_error *err)
+                              enum tpp_run_method method, struct tpp_run_prediction *prediction,
+                              struct tpp_error *err)
 {
     struct tpp_error fault = {0};
     memset(prediction, 0, sizeof *prediction);
@@ -78,7 +103,7 @@ enum tpp_code tpp_run_predict(const struct tpp_run *run, struct tpp_run_profiles
     tpp_run_cluster_apply(&run->cluster, &hardware);
     enum tpp_code code = tpp_hardware_check(&hardware, &fault);
     if (code == TPP_OK)
-        code = cost_micro_batches(run, &hardware, run->strategy.micro_batch_size, run->strategy.num_micro_batches,
+        code = cost_micro_batches(run, &hardware, method, run->strategy.micro_batch_size, run->strategy.num_micro_batches,
                                   &cost, &fault);
     if (code == TPP_OK && run->remainder_sequences > 0)
         code = add_remainder(run, &hardware, &cost, &fault);

@@ -9,6 +9,11 @@
 
 #include <stdbool.h>
 
+enum tpp_run_method {
+    TPP_RUN_ESTIMATE, /* the closed forms of tpp_evaluator_cost */
+    TPP_RUN_SIMULATE, /* the step as events; its interval is as wide, relative to the step, as the estimate's */
+};
+
 struct tpp_run_prediction {
     char skipped[200]; /* why there is no prediction; "" = there is one */
     double step_seconds, step_seconds_low, step_seconds_high;
@@ -19,7 +24,8 @@ struct tpp_run_prediction {
 /* Always fills *prediction; a run that was skipped, or that the evaluator refuses, has its reason there. Fails for lack
  * of memory only. */
 enum tpp_code tpp_run_predict(const struct tpp_run *run, struct tpp_run_profiles *profiles,
-                              struct tpp_run_prediction *prediction, struct tpp_error *err);
+                              enum tpp_run_method method, struct tpp_run_prediction *prediction,
+                              struct tpp_error *err);
 
 /* The predicted peak that the published one is compared with; 0 when the source does not say what it measured. */
 double tpp_run_predicted_peak_bytes(const struct tpp_run *run, const struct tpp_run_prediction *prediction);

@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(predictions != NULL);
     for (size_t i = 0; i < runs.count; i++) {
         check_run(&runs.items[i]);
-        FUZZ_CHECK(tpp_run_predict(&runs.items[i], &profiles, &predictions[i], &err) == TPP_OK);
+        FUZZ_CHECK(tpp_run_predict(&runs.items[i], &profiles, TPP_RUN_ESTIMATE, &predictions[i], &err) == TPP_OK);
     }
     check_report(&runs, predictions);
     free(predictions);

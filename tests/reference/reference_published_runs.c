@@ -46,7 +46,7 @@ static int load_and_predict(void **state)
     }
     book.predictions = calloc(book.runs.count, sizeof *book.predictions);
     for (size_t i = 0; i < book.runs.count; i++)
-        if (tpp_run_predict(&book.runs.items[i], &book.profiles, &book.predictions[i], &err) != TPP_OK)
+        if (tpp_run_predict(&book.runs.items[i], &book.profiles, TPP_RUN_ESTIMATE, &book.predictions[i], &err) != TPP_OK)
             return -1;
     return tpp_run_report_make(book.runs.items, book.predictions, book.runs.count, &book.report, &err);
 }
