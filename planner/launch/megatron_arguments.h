@@ -1,0 +1,64 @@
+/* megatron_arguments.h - a command line of Megatron-LM as settings: what the rules ask, and what only a prediction
+ * asks.
+ *
+ * The names come from the same option table that scripts are written with. */
+#ifndef TPP_PLANNER_LAUNCH_MEGATRON_ARGUMENTS_H
+#define TPP_PLANNER_LAUNCH_MEGATRON_ARGUMENTS_H
+
+#include "planner/launch/arguments.h"
+#include "planner/rules/rules.h"
+
+enum tpp_megatron_attention { /* --attention-backend */
+                              TPP_MEGATRON_ATTENTION_AUTO,
+                              TPP_MEGATRON_ATTENTION_FLASH,
+                              TPP_MEGATRON_ATTENTION_FUSED,
+                              TPP_MEGATRON_ATTENTION_UNFUSED,
+                              TPP_MEGATRON_ATTENTION_LOCAL,
+};
+enum tpp_megatron_sharding { /* --data-parallel-sharding-strategy */
+                             TPP_MEGATRON_SHARD_NOTHING,
+                             TPP_MEGATRON_SHARD_OPTIMIZER,
+                             TPP_MEGATRON_SHARD_GRADIENTS,
+                             TPP_MEGATRON_SHARD_PARAMETERS,
+                             TPP_MEGATRON_SHARD_DEFAULT,
+};
+
+struct tpp_megatron_settings {
+    struct tpp_rule_settings rules;
+    /* Model: */
+    double norm_epsilon, rotary_base, rotary_fraction;
+    int64_t vocab_size, padded_vocab_size, vocabulary_multiple; /* UNSET: not given */
+    bool qk_norm, qkv_bias, shared_expert_gate;
+    bool has_pattern; /* of --moe-layer-freq: */
+    bool is_pattern_read;
+    int64_t first_dense_layers, moe_layer_period;
+    int64_t q_lora_rank, kv_lora_rank, qk_head_dim, qk_rope_head_dim, v_head_dim;
+    /* Job and software: */
+    double hidden_dropout, attention_dropout;
+    bool gradients_in_bf16, keeps_gathered, cross_entropy_fusion, gives_checkpoint;
+    bool flash_attention;
+    enum tpp_megatron_attention attention;
+    enum tpp_megatron_sharding sharding;
+    bool is_incomplete; /* something that a prediction needs is written, and not known or no value: not set here */
+    bool merge_file;    /* a byte-pair tokenizer with the vocabulary of GPT-2 */
+    bool log_throughput;
+    /* Without effect: */
+    bool no_position_embedding, no_masked_softmax_fusion, use_mcore_models;
+};
+
+/* Reads the words into *out, with the defaults of the release for what is not given. World size and environment are the
+ * caller's. `entry` is the program (NULL: pretrain_gpt.py): another one may have options of its own. *arguments is what
+ * was given, released by the caller; strings in *out point into the words. TPP_E_MEMORY only. */
+enum tpp_code tpp_megatron_read(struct tpp_shell_words words, const struct tpp_shell_script *script, const char *entry,
+                                enum tpp_release release, struct tpp_arguments *arguments,
+                                struct tpp_megatron_settings *out, struct tpp_problems *problems,
+                                struct tpp_error *err);
+
+/* Adds what is dead or contradicts itself: it stops nothing, but does not do what it says. */
+void tpp_megatron_find_dead(const struct tpp_arguments *arguments, const struct tpp_megatron_settings *settings,
+                            enum tpp_release release, struct tpp_problems *problems);
+/* Adds the rules that are broken, each at the line of the options it is about, else at `command_line`. */
+void tpp_megatron_find_violations(const struct tpp_arguments *arguments, const struct tpp_rule_settings *settings,
+                                  enum tpp_release release, uint32_t command_line, struct tpp_problems *problems);
+
+#endif

@@ -1,0 +1,6 @@
+cat <<A <<-"B" x
+a
+A
+	b$c
+	B
+echo "unclosed
