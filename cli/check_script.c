@@ -1,0 +1,350 @@
+#include "cli/check_script.h"
+
+#include "costmodel/base/file.h"
+#include "costmodel/model/model_reader.h"
+#include "hwprofiles/profiles.h"
+#include "planner/launch/plan_reading.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+/* Splits NAME=VALUE in place of copies that `settings` point into. */
+static enum tpp_code split_settings(const struct tpp_option_list *set, char *names, size_t size,
+                                    struct tpp_shell_setting *settings, struct tpp_error *err)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const char *equals = strchr(set->items[i], '=');
+        size_t length = equals != NULL ? (size_t)(equals - set->items[i]) : 0;
+        if (length == 0 || used + length + 1 > size)
+            return tpp_fail(err, TPP_E_USAGE, "--set", "give --set NAME=VALUE; --set 1=VALUE is the first argument",
+                            "\"%.80s\" is not NAME=VALUE", set->items[i]);
+        memcpy(names + used, set->items[i], length);
+        names[used + length] = '\0';
+        settings[i] = (struct tpp_shell_setting){names + used, equals + 1};
+        used += length + 1;
+    }
+    return TPP_OK;
+}
+
+static enum tpp_code read_shell(struct tpp_check *check, const char *path, struct tpp_error *err)
+{
+    char names[8192];
+    struct tpp_shell_setting settings[TPP_OPTION_LIST_MAX];
+    size_t length;
+    enum tpp_code code = split_settings(&check->arguments->set, names, sizeof names, settings, err);
+    if (code == TPP_OK)
+        code = tpp_file_read(path, TPP_SHELL_MAX_BYTES, &check->text, &length, err);
+    if (code == TPP_OK)
+        code = tpp_shell_read(check->text, length, check->file, settings, check->arguments->set.count, &check->script,
+                              err);
+    return code;
+}
+
+static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *err)
+{
+    const struct tpp_check_arguments *arguments = check->arguments;
+    if (arguments->framework != NULL && !tpp_framework_parse(arguments->framework, &check->framework))
+        return tpp_fail(err, TPP_E_INTERNAL, "--framework", NULL, "the option table and the frameworks disagree");
+    if (arguments->framework == NULL) {
+        enum tpp_code code = tpp_launch_line_framework(&check->line, check->file, &check->framework, err);
+        if (code != TPP_OK)
+            return code;
+    }
+    if (check->framework != TPP_FRAMEWORK_MEGATRON_LM)
+        return tpp_fail(err, TPP_E_NOT_BUILT, check->file,
+                        "scripts of megatron-lm are read; use tp-plan predict with the same sizes in --strategy",
+                        "scripts of %s are not read in this release", tpp_framework_name(check->framework));
+    return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
+                             "--framework-version", &check->release, err);
+}
+
+/* ---- how many GPUs ---- */
+
+static bool is_size(int64_t value)
+{
+    return value >= 1 && value <= TPP_RULE_MAX_SIZE;
+}
+
+/* Least common multiple; 0 when it is no size. */
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    if (!is_size(a) || !is_size(b))
+        return 0;
+    while (y != 0) {
+        const int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return is_size(a / x * b) ? a / x * b : 0;
+}
+
+/* The smallest world that both cuts of it divide: tensor * context * pipeline, and the experts'. */
+static int64_t needed_world(const struct tpp_rule_settings *rules)
+{
+    const int64_t expert_tensor =
+        rules->expert_tensor_parallel == TPP_RULE_UNSET ? rules->tensor_parallel : rules->expert_tensor_parallel;
+    if (!is_size(rules->tensor_parallel) || !is_size(rules->pipeline_parallel) || !is_size(rules->context_parallel) ||
+        !is_size(rules->expert_parallel) || !is_size(expert_tensor))
+        return 0;
+    const int64_t dense = rules->tensor_parallel * rules->pipeline_parallel * rules->context_parallel;
+    if (rules->num_experts == TPP_RULE_UNSET)
+        return is_size(dense) ? dense : 0;
+    return common_multiple(dense, expert_tensor * rules->expert_parallel * rules->pipeline_parallel);
+}
+
+/* A comment about several nodes in the lines around the number of nodes: the number is an example. */
+static bool is_placeholder(const struct tpp_check *check)
+{
+    uint32_t line = 1;
+    for (const char *at = check->text; *at != '\0';) {
+        size_t length = strcspn(at, "\n");
+        bool is_near = line + 5 >= check->line.nodes_line && line <= check->line.nodes_line + 1;
+        for (size_t i = 0; is_near && memchr(at, '#', length) != NULL && i + 5 <= length; i++) {
+            if ((at[i] == 'm' || at[i] == 'M') && memcmp(at + i + 1, "ulti", 4) == 0)
+                return true;
+        }
+        at += length + (at[length] == '\n');
+        line++;
+    }
+    return false;
+}
+
+static void add_unknown_world(struct tpp_check *check, int64_t needed)
+{
+    char hint[160];
+    const struct tpp_shell_word *word =
+        check->line.unknown_nodes != NULL ? check->line.unknown_nodes : check->line.unknown_ranks;
+    snprintf(hint, sizeof hint, "give --nodes or --world-size: a multiple of %lld GPUs", (long long)needed);
+    if (word != NULL)
+        tpp_argument_explain(check->script, word, "the number of GPUs", true, &check->problems);
+    tpp_problems_add(&check->problems, "world-size", TPP_SEVERITY_ERROR,
+                     word != NULL ? word->line : check->line.command->line, hint,
+                     "the script does not say on how many GPUs it runs");
+}
+
+/* GPUs of the script or of the options; 0: not known. */
+static int64_t written_world(struct tpp_check *check)
+{
+    const struct tpp_check_arguments *arguments = check->arguments;
+    int64_t nodes = arguments->nodes != TPP_OPTION_ABSENT ? arguments->nodes : check->line.nodes;
+    int64_t ranks = check->line.ranks_per_node;
+    if (arguments->world_size != TPP_OPTION_ABSENT)
+        return arguments->world_size;
+    if (ranks == 0 && nodes > 0) {
+        ranks = check->inputs.hardware.node.num_gpus;
+        tpp_problems_add(&check->problems, "assumed-gpus", TPP_SEVERITY_INFO, check->line.ranks_line,
+                         "give --world-size when it is another number",
+                         "the script does not say how many GPUs of a node it uses: all %lld of %s are assumed",
+                         (long long)ranks, check->inputs.hardware.name);
+    }
+    return nodes * ranks <= TPP_RULE_MAX_SIZE ? nodes * ranks : 0;
+}
+
+/* Sets the world that the rules are asked with: the needed one where the script's is an example or not known. */
+static void set_world(struct tpp_check *check)
+{
+    struct tpp_rule_settings *rules = &check->settings.rules;
+    int64_t needed = needed_world(rules), world = written_world(check);
+    bool is_given = check->arguments->world_size != TPP_OPTION_ABSENT || check->arguments->nodes != TPP_OPTION_ABSENT;
+    check->is_world_known = world > 0;
+    rules->world_size = world > 0 ? world : needed;
+    if (world == 0) {
+        add_unknown_world(check, needed);
+    } else if (!is_given && check->line.nodes == 1 && needed > world && is_placeholder(check)) {
+        char hint[160];
+        snprintf(hint, sizeof hint, "give --nodes or --world-size: a multiple of %lld GPUs is needed",
+                 (long long)needed);
+        tpp_problems_add(&check->problems, "ML-1", TPP_SEVERITY_ERROR, check->line.nodes_line, hint,
+                         "the %lld GPUs of the script, whose one node looks like an example, are fewer than tp * pp * "
+                         "cp: %lld are needed",
+                         (long long)world, (long long)needed);
+        rules->world_size = needed;
+        check->is_world_known = false;
+    }
+}
+
+/* ---- judging ---- */
+
+/* False when a prediction lacks something. */
+static bool add_missing(struct tpp_check *check)
+{
+    const size_t before = check->problems.count;
+    const struct tpp_rule_settings *rules = &check->settings.rules;
+    const struct {
+        const char *name;
+        int64_t value;
+    } needed[] = {
+        {"--num-layers", rules->num_layers},
+        {"--hidden-size", rules->hidden_size},
+        {"--num-attention-heads", rules->num_attention_heads},
+        {"--seq-length", rules->sequence_length},
+        {"--max-position-embeddings", rules->max_position_embeddings},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (needed[i].value == 0 && tpp_argument_find(&check->given, needed[i].name) == NULL)
+            tpp_problems_add(&check->problems, "missing-option", TPP_SEVERITY_ERROR, check->line.command->line,
+                             "write it, or give its variable with --set", "%s is missing", needed[i].name);
+    }
+    if (tpp_argument_find(&check->given, "--micro-batch-size") == NULL)
+        tpp_problems_add(&check->problems, "missing-option", TPP_SEVERITY_ERROR, check->line.command->line,
+                         "write it, or give its variable with --set", "--micro-batch-size is missing");
+    return check->problems.count == before && !check->settings.is_incomplete;
+}
+
+static bool is_on(const struct tpp_shell_word *word)
+{
+    return word != NULL && word->note == 0 && strcmp(word->text, "0") != 0 && *word->text != '\0';
+}
+
+static void add_environment(struct tpp_check *check)
+{
+    const struct tpp_shell_word *connections = tpp_launch_line_variable(&check->line, "CUDA_DEVICE_MAX_CONNECTIONS");
+    const struct tpp_shell_word *blocking = tpp_launch_line_variable(&check->line, "CUDA_LAUNCH_BLOCKING");
+    int64_t number;
+    check->settings.rules.cuda_device_max_connections = TPP_RULE_UNSET;
+    if (connections != NULL && tpp_argument_integer(connections->text, &number))
+        check->settings.rules.cuda_device_max_connections = number;
+    if (is_on(blocking))
+        tpp_problems_add(&check->problems, "launch-blocking", TPP_SEVERITY_WARNING, blocking->line,
+                         "take it out: it is for finding faults",
+                         "CUDA_LAUNCH_BLOCKING=%.20s makes every kernel wait for the one before: nothing overlaps",
+                         blocking->text);
+}
+
+/* What only matters to the launch: sourced files, and several trainings in a script. */
+static void add_notes(struct tpp_check *check)
+{
+    size_t count;
+    const struct tpp_shell_note *notes = tpp_shell_notes(check->script, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (notes[i].kind == TPP_SHELL_SOURCED)
+            tpp_problems_add(&check->problems, "sourced-file", TPP_SEVERITY_INFO, notes[i].line,
+                             "give what it sets with --set NAME=VALUE", "%.120s is read by the script, and not here",
+                             notes[i].text);
+    }
+    if (check->line.num_candidates > 1)
+        tpp_problems_add(&check->problems, "several-trainings", TPP_SEVERITY_INFO, check->line.command->line, "",
+                         "the script starts %zu trainings: this one was checked", check->line.num_candidates);
+}
+
+/* ---- predicting ---- */
+
+static void model_name(const char *file, char *name, size_t size)
+{
+    const char *slash = strrchr(file, '/');
+    const char *base = slash != NULL ? slash + 1 : file;
+    snprintf(name, size, "%s", strcmp(file, "-") == 0 ? "stdin" : base);
+    char *dot = strrchr(name, '.');
+    if (dot != NULL && dot > name)
+        *dot = '\0';
+}
+
+static enum tpp_code cost(struct tpp_check *check, struct tpp_error *err)
+{
+    struct tpp_evaluator *evaluator = NULL;
+    struct tpp_job_inputs *inputs = &check->inputs;
+    enum tpp_code code =
+        tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
+    if (code == TPP_OK)
+        code = tpp_evaluator_cost(evaluator, &check->plan.strategy, &check->plan.cost, err);
+    tpp_evaluator_free(evaluator);
+    return code;
+}
+
+static enum tpp_code predict(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
+{
+    char name[64];
+    struct tpp_plan_reading reading;
+    const struct tpp_shell_word *blocking = tpp_launch_line_variable(&check->line, "CUDA_LAUNCH_BLOCKING");
+    model_name(check->file, name, sizeof name);
+    enum tpp_code code = tpp_plan_from_megatron(&check->settings, &check->given, check->release,
+                                                &check->inputs.hardware, model, name, &reading, &check->problems, err);
+    if (code != TPP_OK)
+        return code;
+    reading.stack.launch_blocking = reading.stack.launch_blocking || is_on(blocking);
+    check->inputs.model = reading.model;
+    check->inputs.job = reading.job;
+    check->inputs.stack = reading.stack;
+    check->plan.strategy = reading.strategy;
+    return cost(check, err);
+}
+
+/* A plan that cannot be costed is a problem of its own only when nothing else says why; what is merely not modelled
+ * here may run well. */
+static enum tpp_severity severity_of_failure(const struct tpp_check *check, enum tpp_code code)
+{
+    if (tpp_problems_have(&check->problems, TPP_SEVERITY_ERROR))
+        return TPP_SEVERITY_INFO;
+    return code == TPP_E_UNSUPPORTED ? TPP_SEVERITY_WARNING : TPP_SEVERITY_ERROR;
+}
+
+static enum tpp_code try_to_predict(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
+{
+    struct tpp_error why = {.code = TPP_OK};
+    enum tpp_code code = predict(check, model, &why);
+    check->has_plan = code == TPP_OK;
+    if (code == TPP_E_MEMORY || code == TPP_E_INTERNAL) {
+        *err = why;
+        return code;
+    }
+    if (code != TPP_OK)
+        tpp_problems_add(&check->problems, "no-prediction", severity_of_failure(check, code), check->line.command->line,
+                         why.hint, "the step cannot be predicted: %s", why.message);
+    return TPP_OK;
+}
+
+static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
+{
+    struct tpp_model model;
+    enum tpp_code code = TPP_OK;
+    if (check->arguments->model != NULL)
+        code = tpp_model_find(check->arguments->model, &model, err);
+    if (code == TPP_OK)
+        code = tpp_megatron_read(check->line.arguments, check->script, check->line.entry, check->release, &check->given,
+                                 &check->settings, &check->problems, err);
+    if (code != TPP_OK)
+        return code;
+    check->settings.rules.compute_capability = check->inputs.hardware.gpu.compute_capability;
+    const bool is_complete = add_missing(check);
+    add_environment(check);
+    add_notes(check);
+    tpp_megatron_find_dead(&check->given, &check->settings, check->release, &check->problems);
+    if (!is_complete)
+        return TPP_OK;
+    set_world(check);
+    tpp_megatron_find_violations(&check->given, &check->settings.rules, check->release, check->line.command->line,
+                                 &check->problems);
+    return try_to_predict(check, check->arguments->model != NULL ? &model : NULL, err);
+}
+
+enum tpp_code tpp_check_script(const struct tpp_check_arguments *arguments, const char *path, struct tpp_check *check,
+                               struct tpp_error *err)
+{
+    *check = (struct tpp_check){.arguments = arguments, .file = strcmp(path, "-") == 0 ? "stdin" : path};
+    enum tpp_code code = tpp_hardware_find(arguments->cluster, &check->inputs.hardware, err);
+    if (code == TPP_OK)
+        code = read_shell(check, path, err);
+    if (code == TPP_OK)
+        code = tpp_launch_line_find(check->script, check->file, &check->line, err);
+    if (code == TPP_OK)
+        code = find_framework(check, err);
+    if (code == TPP_OK)
+        code = judge(check, err);
+    if (code == TPP_OK && check->problems.failed)
+        code = tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    return code;
+}
+
+void tpp_check_release(struct tpp_check *check)
+{
+    tpp_arguments_release(&check->given);
+    tpp_problems_release(&check->problems);
+    tpp_shell_free(check->script);
+    free(check->text);
+    *check = (struct tpp_check){.arguments = check->arguments};
+}

@@ -1,0 +1,2 @@
+echo hello
+python prepare.py --in x
