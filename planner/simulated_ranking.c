@@ -1,0 +1,56 @@
+#include "planner/simulated_ranking.h"
+
+#include "costmodel/simulator/simulate.h"
+#include "planner/rank.h"
+
+static enum tpp_code simulate(struct tpp_evaluator *evaluator, struct tpp_simulated_plan *ranked, struct tpp_error *err)
+{
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    struct tpp_simulation *simulation = NULL;
+    bool done = false;
+    enum tpp_code code = tpp_simulation_new(evaluator, &ranked->plan.strategy, &options, &simulation, err);
+    if (code == TPP_OK)
+        code = tpp_simulation_run(simulation, UINT64_MAX, &done, err);
+    if (code == TPP_OK) {
+        ranked->simulated_seconds = tpp_simulation_result(simulation)->step_seconds;
+        ranked->is_simulated = true;
+    }
+    tpp_simulation_free(simulation);
+    return code == TPP_E_RANGE ? TPP_OK : code; /* too large: the estimate stays */
+}
+
+static bool is_before(const struct tpp_simulated_plan *a, const struct tpp_simulated_plan *b, double headroom_fraction)
+{
+    const enum tpp_rank_class class_a = tpp_rank_class(&a->plan.cost.memory, headroom_fraction);
+    const enum tpp_rank_class class_b = tpp_rank_class(&b->plan.cost.memory, headroom_fraction);
+    return class_a != class_b ? class_a < class_b : a->simulated_seconds < b->simulated_seconds;
+}
+
+/* Insertion from behind: the lists are short, and equal steps must keep their order. */
+static void put_in_order(struct tpp_simulated_plan *ranked, size_t last, double headroom_fraction)
+{
+    const struct tpp_simulated_plan plan = ranked[last];
+    while (last > 0 && is_before(&plan, &ranked[last - 1], headroom_fraction)) {
+        ranked[last] = ranked[last - 1];
+        last--;
+    }
+    ranked[last] = plan;
+}
+
+enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct tpp_hardware *hardware,
+                                    const struct tpp_job *job, const struct tpp_stack *stack,
+                                    double memory_headroom_fraction, const struct tpp_plan *plans, size_t count,
+                                    struct tpp_simulated_plan *ranked, struct tpp_error *err)
+{
+    struct tpp_evaluator *evaluator = NULL;
+    enum tpp_code code = tpp_evaluator_new(model, hardware, job, stack, &evaluator, err);
+    for (size_t i = 0; i < count && code == TPP_OK; i++) {
+        ranked[i] = (struct tpp_simulated_plan){
+            .plan = plans[i], .simulated_seconds = plans[i].cost.step_seconds, .estimated_index = i};
+        code = simulate(evaluator, &ranked[i], err);
+        if (code == TPP_OK)
+            put_in_order(ranked, i, memory_headroom_fraction);
+    }
+    tpp_evaluator_free(evaluator);
+    return code;
+}

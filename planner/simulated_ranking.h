@@ -1,0 +1,24 @@
+/* simulated_ranking.h - the short list of a search, in the order of its simulated steps (costmodel/simulator/simulate.h).
+ *
+ * The search ranks by the closed forms, which do not see that transfers of different kinds meet on a link. Simulating
+ * the few best plans does. Head-room goes first as in rank.h: a tight plan stays behind all that fit with room. */
+#ifndef TPP_PLANNER_SIMULATED_RANKING_H
+#define TPP_PLANNER_SIMULATED_RANKING_H
+
+#include "planner/search.h"
+
+struct tpp_simulated_plan {
+    struct tpp_plan plan;       /* unchanged: the cost is the estimate */
+    double simulated_seconds;   /* of the step; the estimate when the step is too large to simulate */
+    size_t estimated_index;     /* in the list that was given, 0 first */
+    bool is_simulated;
+};
+
+/* Simulates `count` plans, best first as tpp_search_best gives them, into ranked[0 .. count-1]. Equal steps keep their
+ * order. TPP_E_MEMORY and TPP_E_INTERNAL are the only failures; inputs are borrowed for the call. */
+enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct tpp_hardware *hardware,
+                                    const struct tpp_job *job, const struct tpp_stack *stack,
+                                    double memory_headroom_fraction, const struct tpp_plan *plans, size_t count,
+                                    struct tpp_simulated_plan *ranked, struct tpp_error *err);
+
+#endif

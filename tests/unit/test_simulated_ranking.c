@@ -1,0 +1,54 @@
+/* Checks planner/simulated_ranking.h: the order of simulated steps, tight plans, and where a plan came from. */
+#include "planner/simulated_ranking.h"
+#include "tests/support/shapes.h"
+
+enum { NUM_PLANS = 4 };
+
+static struct tpp_plan make_plan(struct tpp_evaluator *evaluator, const struct tpp_job *job, const char *text)
+{
+    struct tpp_plan plan = {.strategy = shape_strategy(text, job)};
+    struct tpp_error err = {0};
+    if (tpp_evaluator_cost(evaluator, &plan.strategy, &plan.cost, &err) != TPP_OK)
+        fail_msg("%s (%s)", err.message, err.where);
+    plan.cost.memory.fit = TPP_FIT_FITS;
+    plan.cost.memory.device_total_bytes = 0.5 * plan.cost.memory.capacity_bytes;
+    return plan;
+}
+
+/* The same layout with 4, 32, 8 and 16 micro-batches: by hand the bubbles are (p - 1)/m of the ideal step, so that fewer
+ * micro-batches come behind. */
+static void order_is_that_of_the_simulated_steps(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    const struct tpp_hardware hardware = shape_cluster("dgx-h100");
+    const struct tpp_job job = shape_job(8, 4096, 32);
+    struct tpp_stack stack;
+    struct tpp_evaluator *evaluator;
+    struct tpp_simulated_plan ranked[NUM_PLANS];
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &hardware.gpu, &job, &stack);
+    assert_int_equal(tpp_evaluator_new(&model, &hardware, &job, &stack, &evaluator, NULL), TPP_OK);
+    struct tpp_plan plans[NUM_PLANS] = {
+        make_plan(evaluator, &job, "tp=2,pp=4,mbs=8,sp=1"),
+        make_plan(evaluator, &job, "tp=2,pp=4,mbs=1,sp=1"),
+        make_plan(evaluator, &job, "tp=2,pp=4,mbs=4,sp=1"),
+        make_plan(evaluator, &job, "tp=2,pp=4,mbs=2,sp=1"),
+    };
+    plans[1].cost.memory.fit = TPP_FIT_TIGHT;
+    assert_int_equal(
+        tpp_simulated_ranking(&model, &hardware, &job, &stack, 0, plans, NUM_PLANS, ranked, NULL), TPP_OK);
+    const size_t order[NUM_PLANS] = {3, 2, 0, 1}; /* the fastest one is tight, and so the last */
+    for (size_t i = 0; i < NUM_PLANS; i++) {
+        assert_int_equal(ranked[i].estimated_index, order[i]);
+        assert_true(ranked[i].is_simulated && ranked[i].simulated_seconds > 0);
+        assert_true(ranked[i].plan.cost.step_seconds == plans[order[i]].cost.step_seconds);
+    }
+    assert_true(ranked[3].simulated_seconds < ranked[0].simulated_seconds);
+    tpp_evaluator_free(evaluator);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_that_of_the_simulated_steps)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
