@@ -2,6 +2,7 @@
  * lines, and settings that do not do what they say (launch formats, section 10). */
 #include "planner/launch/megatron_arguments.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_VIOLATIONS = 32 };
@@ -105,9 +106,12 @@ void tpp_megatron_find_violations(const struct tpp_arguments *arguments, const s
     size_t count = tpp_rules_violations(settings, release, violations, MAX_VIOLATIONS);
     for (size_t i = 0; i < count && i < MAX_VIOLATIONS; i++) {
         bool is_silent = violations[i].stage == TPP_RULE_SILENT;
+        char suggestion[200], hint[256];
+        tpp_megatron_suggest(violations[i].code, settings, suggestion, sizeof suggestion);
+        snprintf(hint, sizeof hint, "%s%s%s", violations[i].hint != NULL ? violations[i].hint : "",
+                 suggestion[0] != '\0' ? ": " : "", suggestion);
         tpp_problems_add(problems, violations[i].code, is_silent ? TPP_SEVERITY_WARNING : TPP_SEVERITY_ERROR,
-                         line_of(violations[i].code, arguments, command_line), violations[i].hint, "%s",
-                         violations[i].message);
+                         line_of(violations[i].code, arguments, command_line), hint, "%s", violations[i].message);
     }
 }
 

@@ -56,6 +56,26 @@ static uint32_t vocabulary(const struct reading *r)
     return assumed;
 }
 
+/* Launch formats 1.4: the smallest multiple of divisor * tp that holds the vocabulary. */
+static void add_padding(const struct reading *r, uint32_t vocab_size)
+{
+    int64_t divisor = r->s->vocabulary_multiple, unit = divisor * r->s->rules.tensor_parallel;
+    if (divisor < 1 || divisor > TPP_RULE_MAX_SIZE)
+        return;
+    int64_t padded = (vocab_size + unit - 1) / unit * unit;
+    uint32_t line = tpp_argument_line(r->arguments, "--make-vocab-size-divisible-by");
+    if (divisor % 128 != 0)
+        tpp_problems_add(r->problems, "odd-vocabulary", TPP_SEVERITY_WARNING, line, "leave the default of 128",
+                         "--make-vocab-size-divisible-by %lld pads the vocabulary from %u to %lld entries: the rows of "
+                         "a rank are no multiple of 128, on which products run best",
+                         (long long)divisor, vocab_size, (long long)padded);
+    else if (padded != vocab_size)
+        tpp_problems_add(r->problems, "padded-vocabulary", TPP_SEVERITY_INFO, line, "",
+                         "the vocabulary is padded from %u to %lld entries, a multiple of %lld * tp: a checkpoint made "
+                         "with another tensor-parallel size may not load",
+                         vocab_size, (long long)padded, (long long)divisor);
+}
+
 static void read_attention(const struct tpp_megatron_settings *s, struct tpp_model *model)
 {
     const struct tpp_rule_settings *rules = &s->rules;
@@ -138,6 +158,7 @@ static void read_model(const struct reading *r, const char *name, struct tpp_mod
     snprintf(model->name, sizeof model->name, "%s", name);
     snprintf(model->family, sizeof model->family, "megatron");
     model->vocab_size = vocabulary(r);
+    add_padding(r, model->vocab_size);
     read_attention(r->s, model);
     read_positions(r->s, model);
     read_experts(r, model);

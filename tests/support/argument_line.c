@@ -1,6 +1,7 @@
 /* argument_line.c - see argument_line.h. */
 #include "argument_line.h"
 
+#include "planner/launch/launch_line.h"
 #include "planner/launch/megatron_arguments.h"
 
 #include <stdlib.h>
@@ -18,19 +19,36 @@ static enum argument_verdict verdict_of(const struct tpp_problems *problems, cha
     return ARGUMENTS_READ;
 }
 
+/* The line as a script, each word in quotes. */
+static struct tpp_shell_script *read_script(char *text)
+{
+    struct tpp_shell_script *script;
+    struct tpp_text source;
+    tpp_text_init(&source);
+    tpp_text_append(&source, "torchrun --nproc_per_node 8 pretrain_gpt.py");
+    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
+        tpp_text_append(&source, " ");
+        tpp_text_append_shell_word(&source, word);
+    }
+    if (tpp_shell_read(tpp_text_get(&source), source.length, "line", NULL, 0, &script, NULL) != TPP_OK)
+        abort();
+    tpp_text_release(&source);
+    return script;
+}
+
 enum argument_verdict argument_line_read(char *text, enum tpp_release release, struct tpp_rule_settings *settings,
                                          char *reason, size_t size)
 {
-    static struct tpp_shell_word words[1024];
-    size_t count = 0;
+    static struct tpp_shell_script *script; /* holds the strings of the settings until the next call */
+    struct tpp_launch_line line;
     struct tpp_arguments arguments;
     struct tpp_megatron_settings read;
     struct tpp_problems problems = {0};
-    for (char *w = strtok(text, " "); w != NULL && count < sizeof words / sizeof *words; w = strtok(NULL, " "))
-        words[count++] = (struct tpp_shell_word){.text = w, .line = 1};
+    tpp_shell_free(script);
+    script = read_script(text);
     *reason = '\0';
-    if (tpp_megatron_read((struct tpp_shell_words){words, count}, NULL, NULL, release, &arguments, &read, &problems,
-                          NULL) != TPP_OK)
+    if (tpp_launch_line_find(script, "line", &line, NULL) != TPP_OK ||
+        tpp_megatron_read(line.arguments, script, line.entry, release, &arguments, &read, &problems, NULL) != TPP_OK)
         abort();
     read.rules.world_size = settings->world_size;
     read.rules.compute_capability = settings->compute_capability;

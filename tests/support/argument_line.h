@@ -12,8 +12,8 @@ enum argument_verdict {
     ARGUMENTS_REFUSED, /* the parser of that release stops: unknown option, wrong value */
 };
 
-/* `text` is changed and must outlive the settings. World size, environment and compute capability of *settings are the
- * caller's and stay; the rest is what the line says. `reason`: why it is refused. */
+/* `text` is changed; strings in the settings are valid until the next call. World size, environment and compute
+ * capability of *settings are the caller's and stay; the rest is what the line says. `reason`: why it is refused. */
 enum argument_verdict argument_line_read(char *text, enum tpp_release release, struct tpp_rule_settings *settings,
                                          char *reason, size_t size);
 
