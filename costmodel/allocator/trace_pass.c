@@ -97,10 +97,30 @@ static void forward_layer(struct tpp_tracer *tracer, const struct tpp_program *p
     tpp_trace_release(tracer, passing[0]);
 }
 
+/* Logits of the head's product on this rank. */
+static double logits_of(const struct tpp_program *head)
+{
+    for (uint32_t i = 0; i < head->num_ops; i++)
+        if (head->ops[i].kind == TPP_OP_GEMM && head->ops[i].section == TPP_SECTION_FORWARD)
+            return head->ops[i].gemm.m * head->ops[i].gemm.n;
+    return 0;
+}
+
+/* The program counts logits and loss as one sum: here the 16-bit logits are a tensor of their own, and what is left are fp32
+ * copies and gradients of as many elements (4.4). */
 static void write_loss(struct tpp_tracer *tracer)
 {
+    const struct tpp_program *head = &tracer->programs[TPP_LAYER_HEAD];
+    const double copy = 4 * logits_of(head);
     tracer->layer = TPP_TRACE_NO_LAYER;
-    write_list(tracer, &tracer->programs[TPP_LAYER_HEAD], LIFE(LOSS), 1, &tracer->scratch);
+    for (uint32_t i = 0; i < head->num_tensors; i++) {
+        const struct tpp_tensor *tensor = &head->tensors[i];
+        double left = tensor->life == TPP_TENSOR_LOSS ? tensor->bytes : 0;
+        const double first = copy > 0 ? fmod(left, copy) : left;
+        for (double bytes = first > 0 ? first : copy; left >= 1; left -= bytes, bytes = copy)
+            tpp_ids_push(tracer, &tracer->scratch,
+                         tpp_trace_allocate(tracer, tensor->name, bytes, TPP_TRACE_COMPUTE_STREAM));
+    }
     tpp_ids_release(tracer, &tracer->scratch, 0);
 }
 
