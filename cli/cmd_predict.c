@@ -5,6 +5,7 @@
 #include "cli/job_options.h"
 #include "cli/launch_script.h"
 #include "cli/measured.h"
+#include "cli/memory_replay.h"
 #include "cli/plan_json.h"
 #include "cli/report.h"
 #include "cli/risks.h"
@@ -16,6 +17,7 @@ struct predict_arguments {
     struct tpp_job_arguments job;
     struct tpp_strategy_arguments strategy;
     struct tpp_simulated_arguments simulated;
+    struct tpp_replay_arguments replay;
     double measured_step_seconds;
     bool explain, json;
 };
@@ -33,6 +35,7 @@ static const struct tpp_option_part predict_parts[] = {
     TPP_JOB_PARTS(struct predict_arguments, job),
     {"Strategy", tpp_strategy_options, ARG(strategy)},
     {"Simulation", tpp_simulated_options, ARG(simulated)},
+    {"Memory replay", tpp_replay_option_table, ARG(replay)},
     {"Output", predict_options, 0},
     {NULL},
 };
@@ -43,6 +46,7 @@ struct prediction {
     struct tpp_plan plan;
     struct tpp_stage_cost *stages; /* owned */
     struct tpp_simulated simulated; /* all zero when it was not asked for */
+    struct tpp_replay_answer replay; /* owned */
 };
 
 static enum tpp_code answer_as_json(const struct predict_arguments *arguments, const struct prediction *prediction,
@@ -59,6 +63,7 @@ static enum tpp_code answer_as_json(const struct predict_arguments *arguments, c
     tpp_stages_add_json(prediction->stages, prediction->plan.strategy.pipeline_parallel, &writer, writer.root);
     if (prediction->simulated.simulation != NULL)
         tpp_simulated_add_json(&prediction->simulated, &prediction->plan, &writer, writer.root);
+    tpp_replay_add_json(&prediction->replay, &writer, writer.root);
     if (arguments->explain)
         tpp_explain_add_json(&prediction->plan.cost, &writer, writer.root);
     if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
@@ -76,6 +81,7 @@ static enum tpp_code answer_as_text(const struct predict_arguments *arguments, c
     tpp_text_append(&answer->text, "\n");
     tpp_report_plan(&prediction->plan.strategy, &prediction->plan.cost, answer);
     tpp_risks_append(&prediction->inputs, &prediction->plan, answer);
+    tpp_replay_append(&prediction->replay, answer);
     if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
         const struct tpp_measured measured =
             tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->plan.cost);
@@ -117,9 +123,12 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (code == TPP_OK && prediction.simulated.simulation != NULL)
         code = tpp_simulated_write_trace(&arguments->simulated, &prediction.simulated, err);
     if (code == TPP_OK)
+        code = tpp_replay_run(&arguments->replay, &prediction.inputs, &prediction.plan.strategy, &prediction.replay, err);
+    if (code == TPP_OK)
         code = arguments->json ? answer_as_json(arguments, &prediction, answer, err)
                                : answer_as_text(arguments, &prediction, answer, err);
     tpp_simulated_release(&prediction.simulated);
+    tpp_replay_answer_release(&prediction.replay);
     free(prediction.stages);
     return code;
 }

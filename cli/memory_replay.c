@@ -1,0 +1,198 @@
+#include "cli/memory_replay.h"
+
+#include "cli/terminal.h"
+#include "costmodel/allocator/snapshot.h"
+#include "costmodel/base/file.h"
+#include "costmodel/base/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARG(field) offsetof(struct tpp_replay_arguments, field)
+
+const struct tpp_option tpp_replay_option_table[] = {
+    {"seq-distribution", 0, TPP_OPTION_TEXT, ARG(lengths), "LENGTHS",
+     .help = "replay memory with lengths drawn from fixed, uniform:8k-32k, lognormal:MEAN,CV, bucketed:8k,16k=2 or "
+             "file:PATH, cut at --seq-length"},
+    {"seq-packing", 0, TPP_OPTION_FLAG, ARG(packing),
+     .help = "replay with sequences packed to --seq-length, so that all are as long"},
+    {"replay-steps", 0, TPP_OPTION_COUNT, ARG(num_steps), "STEPS", .fallback = "50", .min = 1, .max = 100000,
+     .help = "steps to replay; fixed lengths stop once a step changes nothing"},
+    {"replay-seed", 0, TPP_OPTION_COUNT, ARG(seed), "SEED", .fallback = "1", .max = TPP_OPTION_COUNT_MAX,
+     .help = "start of the drawn lengths"},
+    {"alloc-conf", 0, TPP_OPTION_TEXT, ARG(settings), "SETTINGS",
+     .help = "replay with these settings of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF has them"},
+    {"memory-snapshot", 0, TPP_OPTION_TEXT, ARG(snapshot), "FILE",
+     .help = "write the last replayed step for PyTorch's memory viewer (memory_viz)"},
+    {.name = NULL},
+};
+
+static enum tpp_code replay_with(struct tpp_evaluator *evaluator, const struct tpp_replay_arguments *arguments,
+                                 const struct tpp_strategy *strategy, const struct tpp_replay_options *options,
+                                 struct tpp_replay_answer *out, struct tpp_error *err)
+{
+    struct tpp_text text;
+    enum tpp_code code = tpp_replay_plan(evaluator, strategy, options, &out->replay, err);
+    if (code == TPP_OK)
+        code = tpp_replay_advise(evaluator, strategy, options, out->advice, &out->num_advice, err);
+    if (code != TPP_OK || arguments->snapshot == NULL)
+        return code;
+    tpp_text_init(&text);
+    code = tpp_snapshot_write(evaluator, strategy, options, out->replay.num_steps, &text, err);
+    if (code == TPP_OK)
+        code = tpp_file_write(arguments->snapshot, tpp_text_get(&text), text.length, 0644, err);
+    tpp_text_release(&text);
+    return code;
+}
+
+enum tpp_code tpp_replay_run(const struct tpp_replay_arguments *arguments, const struct tpp_job_inputs *inputs,
+                             const struct tpp_strategy *strategy, struct tpp_replay_answer *out, struct tpp_error *err)
+{
+    struct tpp_replay_options options = tpp_replay_defaults();
+    struct tpp_evaluator *evaluator = NULL;
+    struct tpp_lengths lengths;
+    memset(out, 0, sizeof *out);
+    if (arguments->lengths == NULL && arguments->settings == NULL && arguments->snapshot == NULL && !arguments->packing)
+        return TPP_OK;
+    enum tpp_code code = tpp_lengths_parse(arguments->lengths != NULL ? arguments->lengths : "fixed", &lengths, err);
+    if (code == TPP_OK && arguments->settings != NULL)
+        code = tpp_allocator_settings_parse(arguments->settings, &options.settings, err);
+    options.lengths = &lengths;
+    options.packing = arguments->packing;
+    options.num_steps = (uint32_t)arguments->num_steps;
+    options.seed = (uint64_t)arguments->seed;
+    if (code == TPP_OK)
+        code = tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
+    if (code == TPP_OK)
+        code = replay_with(evaluator, arguments, strategy, &options, out, err);
+    tpp_evaluator_free(evaluator);
+    tpp_lengths_release(&lengths);
+    out->is_asked = code == TPP_OK;
+    if (code != TPP_OK)
+        tpp_replay_answer_release(out);
+    return code;
+}
+
+void tpp_replay_answer_release(struct tpp_replay_answer *replayed)
+{
+    tpp_replay_release(&replayed->replay);
+    memset(replayed, 0, sizeof *replayed);
+}
+
+static void append_failure(const struct tpp_replay *replay, struct tpp_answer *answer)
+{
+    const struct tpp_replay_failure *failure = &replay->failure;
+    char line[400], request[32], unused[32], layer[32] = "outside the layers";
+    tpp_format_bytes(request, sizeof request, (double)failure->request_bytes);
+    tpp_format_bytes(unused, sizeof unused, (double)failure->unused_bytes);
+    if (failure->layer != UINT32_MAX)
+        snprintf(layer, sizeof layer, "layer %u", failure->layer);
+    if (failure->step == 0)
+        snprintf(line, sizeof line, "Out of memory before the first step: %s for %s.", request, failure->tensor);
+    else
+        snprintf(line, sizeof line, "Out of memory in step %u, micro-batch %u, %s: %s for %s, with %s reserved but unused.",
+                 failure->step, failure->micro_batch, layer, request, failure->tensor, unused);
+    tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
+}
+
+/* The best setting, when it is worth a word: it runs where the plain one does not, or saves 2 % or retries. */
+static void append_advice(const struct tpp_replay_answer *replayed, struct tpp_answer *answer)
+{
+    const struct tpp_replay_advice *best = &replayed->advice[0];
+    const struct tpp_replay *replay = &replayed->replay;
+    char line[400], reserved[32];
+    const bool saves = (double)best->peak_reserved_bytes < 0.98 * (double)replay->peak_reserved_bytes;
+    const bool helps = best->runs_out < replay->failure.happened ||
+                       best->retries_per_1000_steps < replay->retries_per_1000_steps || saves;
+    if (!helps || best->runs_out)
+        return;
+    tpp_format_bytes(reserved, sizeof reserved, (double)best->peak_reserved_bytes);
+    snprintf(line, sizeof line, "Helps: PYTORCH_CUDA_ALLOC_CONF=%s reserves %s with %.0f retries per 1000 steps.", best->text,
+             reserved, best->retries_per_1000_steps);
+    tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
+}
+
+void tpp_replay_append(const struct tpp_replay_answer *replayed, struct tpp_answer *answer)
+{
+    const struct tpp_replay *replay = &replayed->replay;
+    char line[512], allocated[32], reserved[32], available[32];
+    if (!replayed->is_asked)
+        return;
+    tpp_format_bytes(allocated, sizeof allocated, (double)replay->peak_allocated_bytes);
+    tpp_format_bytes(reserved, sizeof reserved, (double)replay->peak_reserved_bytes);
+    tpp_format_bytes(available, sizeof available, (double)replay->device_bytes);
+    snprintf(line, sizeof line,
+             "Replayed %u steps of stage %u through PyTorch's allocator: %s allocated, %s reserved (%.1f %% fragmentation) of "
+             "%s, %.0f retries per 1000 steps, out-of-memory probability %.0f %%: %s.",
+             replay->num_steps, replay->stage, allocated, reserved, 100 * replay->fragmentation_fraction, available,
+             replay->retries_per_1000_steps, 100 * replay->out_of_memory_probability, tpp_fit_name(replay->fit));
+    tpp_text_append(&answer->text, "\n");
+    tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
+    if (replay->failure.happened)
+        append_failure(replay, answer);
+    append_advice(replayed, answer);
+}
+
+static void add_failure(const struct tpp_replay_failure *failure, struct tpp_json_writer *writer, struct cJSON *parent)
+{
+    if (!failure->happened) {
+        tpp_json_add_null(writer, parent, "failure");
+        return;
+    }
+    struct cJSON *object = tpp_json_add_object(writer, parent, "failure");
+    tpp_json_add_u64(writer, object, "step", failure->step);
+    tpp_json_add_u64(writer, object, "micro_batch", failure->micro_batch);
+    if (failure->layer == UINT32_MAX)
+        tpp_json_add_null(writer, object, "layer");
+    else
+        tpp_json_add_u64(writer, object, "layer", failure->layer);
+    tpp_json_add_string(writer, object, "tensor", failure->tensor);
+    tpp_json_add_u64(writer, object, "request_bytes", failure->request_bytes);
+    tpp_json_add_u64(writer, object, "unused_bytes", failure->unused_bytes);
+    tpp_json_add_u64(writer, object, "largest_free_block_bytes", failure->largest_free_block_bytes);
+}
+
+static void add_steps(const struct tpp_replay *replay, struct tpp_json_writer *writer, struct cJSON *parent)
+{
+    struct cJSON *steps = tpp_json_add_array(writer, parent, "steps");
+    for (uint32_t i = 0; i < replay->num_steps; i++) {
+        struct cJSON *step = tpp_json_add_object(writer, steps, NULL);
+        tpp_json_add_u64(writer, step, "peak_allocated_bytes", replay->steps[i].peak_allocated_bytes);
+        tpp_json_add_u64(writer, step, "peak_reserved_bytes", replay->steps[i].peak_reserved_bytes);
+        tpp_json_add_u64(writer, step, "retries", replay->steps[i].num_retries);
+    }
+}
+
+static void add_advice(const struct tpp_replay_answer *replayed, struct tpp_json_writer *writer, struct cJSON *parent)
+{
+    struct cJSON *list = tpp_json_add_array(writer, parent, "advice");
+    for (uint32_t i = 0; i < replayed->num_advice; i++) {
+        struct cJSON *object = tpp_json_add_object(writer, list, NULL);
+        tpp_json_add_string(writer, object, "alloc_conf", replayed->advice[i].text);
+        tpp_json_add_u64(writer, object, "peak_reserved_bytes", replayed->advice[i].peak_reserved_bytes);
+        tpp_json_add_number(writer, object, "retries_per_1000_steps", replayed->advice[i].retries_per_1000_steps);
+        tpp_json_add_bool(writer, object, "out_of_memory", replayed->advice[i].runs_out);
+    }
+}
+
+void tpp_replay_add_json(const struct tpp_replay_answer *replayed, struct tpp_json_writer *writer, struct cJSON *parent)
+{
+    const struct tpp_replay *replay = &replayed->replay;
+    if (!replayed->is_asked)
+        return;
+    struct cJSON *object = tpp_json_add_object(writer, parent, "replay");
+    tpp_json_add_u64(writer, object, "stage", replay->stage);
+    tpp_json_add_string(writer, object, "fit", tpp_fit_name(replay->fit));
+    tpp_json_add_u64(writer, object, "device_bytes", replay->device_bytes);
+    tpp_json_add_u64(writer, object, "peak_allocated_bytes", replay->peak_allocated_bytes);
+    tpp_json_add_u64(writer, object, "peak_reserved_bytes", replay->peak_reserved_bytes);
+    tpp_json_add_number(writer, object, "fragmentation_fraction", replay->fragmentation_fraction);
+    tpp_json_add_u64(writer, object, "peak_inactive_split_bytes", replay->peak_inactive_split_bytes);
+    tpp_json_add_u64(writer, object, "largest_free_block_bytes", replay->largest_free_block_bytes);
+    tpp_json_add_number(writer, object, "retries_per_1000_steps", replay->retries_per_1000_steps);
+    tpp_json_add_number(writer, object, "out_of_memory_probability", replay->out_of_memory_probability);
+    add_failure(&replay->failure, writer, object);
+    add_steps(replay, writer, object);
+    add_advice(replayed, writer, object);
+}

@@ -1,0 +1,34 @@
+/* memory_replay.h - a plan's steps played through PyTorch's allocator: the options that ask for it, and its answer. */
+#ifndef TPP_CLI_MEMORY_REPLAY_H
+#define TPP_CLI_MEMORY_REPLAY_H
+
+#include "cli/command.h"
+#include "cli/job_options.h"
+#include "costmodel/allocator/replay.h"
+#include "costmodel/base/json_write.h"
+
+struct tpp_replay_arguments {
+    const char *lengths, *settings, *snapshot;
+    int64_t seed, num_steps;
+    bool packing;
+};
+
+extern const struct tpp_option tpp_replay_option_table[];
+
+/* What was replayed; `is_asked` is false when no option of the part was given: then nothing is filled or printed. */
+struct tpp_replay_answer {
+    bool is_asked;
+    struct tpp_replay replay; /* owned */
+    struct tpp_replay_advice advice[TPP_REPLAY_MAX_ADVICE];
+    uint32_t num_advice;
+};
+
+/* Replays the plan and writes the snapshot when a file is named. On success the caller releases *out. */
+enum tpp_code tpp_replay_run(const struct tpp_replay_arguments *arguments, const struct tpp_job_inputs *inputs,
+                             const struct tpp_strategy *strategy, struct tpp_replay_answer *out, struct tpp_error *err);
+void tpp_replay_answer_release(struct tpp_replay_answer *replayed);
+void tpp_replay_append(const struct tpp_replay_answer *replayed, struct tpp_answer *answer);
+/* "replay": {...} */
+void tpp_replay_add_json(const struct tpp_replay_answer *replayed, struct tpp_json_writer *writer, struct cJSON *parent);
+
+#endif

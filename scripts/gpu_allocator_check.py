@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Runs recorded sequences of allocations through real PyTorch and compares with the replica, after every event, exactly.
+
+    scripts/gpu_allocator_check.py [BUILD_DIR]       (default: build; needs a GPU of 24 GB or more and torch 2.1 or later)
+    scripts/gpu_allocator_check.py --self-test [BUILD_DIR]   (no GPU: records and replays only)
+
+Three sequences, each in a process of its own, since the allocator reads its settings once: static shapes, variable lengths
+on two streams under a memory fraction that makes it retry, and the same with expandable segments. Prints one line a
+sequence and exits 1 when one differs; takes about two minutes.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+NAMES = ("static", "variable", "expandable")
+LIMIT_BYTES = 8.5 * 2**30  # of the sequence with a memory fraction: less than it would reserve, more than it allocates
+FIELDS = ("allocated", "reserved", "active", "retries", "out of memory")
+
+
+def read_sequence(path):
+    lines = pathlib.Path(path).read_text().splitlines()
+    return lines[0].removeprefix("settings "), [line.split() for line in lines[1:]]
+
+
+def driver_settings(settings):
+    """The memory fraction is set by a call: older releases know no such option."""
+    parts = [part for part in settings.split(",") if part and not part.startswith("per_process_memory_fraction:")]
+    fraction = [part.split(":")[1] for part in settings.split(",") if part.startswith("per_process_memory_fraction:")]
+    return ",".join(parts), float(fraction[0]) if fraction else None
+
+
+def run_on_gpu(path, out_path):
+    """In a child process with the settings in its environment: one line of figures for each event."""
+    import torch
+
+    _, events = read_sequence(path)
+    _, fraction = driver_settings(read_sequence(path)[0])
+    torch.cuda.init()
+    if fraction is not None:
+        torch.cuda.set_per_process_memory_fraction(fraction)
+    streams = {0: torch.cuda.current_stream()}
+    tensors, busy = {}, set()
+    with open(out_path, "w") as out:
+        out.write(f"{torch.cuda.get_device_properties(0).total_memory}\n")
+        for event in events:
+            kind, numbers = event[0], [int(number) for number in event[1:]]
+            if kind in "ars" and numbers[-1] not in streams:
+                streams[numbers[-1]] = torch.cuda.Stream()
+            if kind == "a":
+                try:
+                    with torch.cuda.stream(streams[numbers[2]]):
+                        tensors[numbers[0]] = torch.empty(numbers[1], dtype=torch.uint8, device="cuda")
+                except torch.cuda.OutOfMemoryError:
+                    tensors[numbers[0]] = None
+            elif kind == "r" and tensors[numbers[0]] is not None:
+                # Work that outlasts the host up to the next "s", so that the event of the free has something to wait for.
+                if numbers[1] not in busy:
+                    with torch.cuda.stream(streams[numbers[1]]):
+                        torch.cuda._sleep(100_000_000)
+                    busy.add(numbers[1])
+                tensors[numbers[0]].record_stream(streams[numbers[1]])
+            elif kind == "f":
+                del tensors[numbers[0]]
+            elif kind == "s":
+                streams[numbers[0]].synchronize()
+                busy.discard(numbers[0])
+            elif kind == "e":
+                torch.cuda.empty_cache()
+            stats = torch.cuda.memory_stats()
+            out.write(" ".join(str(stats.get(key, 0)) for key in (
+                "allocated_bytes.all.current", "reserved_bytes.all.current", "active_bytes.all.current",
+                "num_alloc_retries", "num_ooms")) + "\n")
+
+
+def set_limit(path, total):
+    """Writes the memory fraction that is LIMIT_BYTES of this card into a sequence that has one."""
+    text = pathlib.Path(path).read_text()
+    fraction = f"per_process_memory_fraction:{min(1.0, LIMIT_BYTES / total):.9f}"
+    pathlib.Path(path).write_text(re.sub(r"per_process_memory_fraction:[0-9.]+", fraction, text, count=1))
+
+
+def compare(name, path, folder, program):
+    query = "import torch; print(torch.cuda.get_device_properties(0).total_memory)"
+    set_limit(path, int(subprocess.run([sys.executable, "-c", query], check=True, stdout=subprocess.PIPE, text=True).stdout))
+    settings, events = read_sequence(path)
+    out_path = os.path.join(folder, "measured")
+    environment = dict(os.environ, PYTORCH_CUDA_ALLOC_CONF=driver_settings(settings)[0])
+    subprocess.run([sys.executable, __file__, "--child", path, out_path], env=environment, check=True, timeout=300)
+    total, *measured = pathlib.Path(out_path).read_text().splitlines()
+    replayed = subprocess.run([program, "replay", path, total], check=True, stdout=subprocess.PIPE,
+                              text=True).stdout.splitlines()
+    for index, (real, ours) in enumerate(zip(measured, replayed)):
+        if real != ours:
+            pairs = ", ".join(f"{field} {a} (replica {b})" for field, a, b in zip(FIELDS, real.split(), ours.split()))
+            print(f"{name}: differs after event {index + 1} of {len(events)} ({' '.join(events[index])}): {pairs}")
+            return False
+    last = measured[-1].split()
+    print(f"{name}: {len(events)} events alike; retries {last[3]}, settings '{settings}'")
+    return len(measured) == len(replayed) == len(events)
+
+
+def self_test(name, path, program):
+    """Without a GPU: the sequence is read back, and everything is free at its end but what lives for good."""
+    total = 80 << 30
+    set_limit(path, total)
+    _, events = read_sequence(path)
+    figures = subprocess.run([program, "replay", path, str(total)], check=True, stdout=subprocess.PIPE,
+                             text=True).stdout.splitlines()
+    peak = max(int(line.split()[1]) for line in figures)
+    print(f"{name}: {len(events)} events, {peak / 2**30:.2f} GiB reserved at the peak")
+    retries, failures = figures[-1].split()[3:]
+    is_limited = "per_process_memory_fraction" in read_sequence(path)[0]
+    return (len(figures) == len(events) and 1 << 30 < peak < 20 << 30 and failures == "0" and
+            (int(retries) > 0) == is_limited)
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--child"]:
+        return run_on_gpu(arguments[1], arguments[2])
+    is_self_test = "--self-test" in arguments
+    build = pathlib.Path(next((word for word in arguments if not word.startswith("--")), "build"))
+    program = str(build / "tests" / "support" / "allocator_sequence")
+    alike = True
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NAMES:
+            path = os.path.join(folder, name)
+            with open(path, "w") as file:
+                subprocess.run([program, "record", name], check=True, stdout=file)
+            good = self_test(name, path, program) if is_self_test else compare(name, path, folder, program)
+            alike = alike and good
+    return 0 if alike else 1
+
+
+sys.exit(main())
