@@ -25,7 +25,8 @@ const struct tpp_option tpp_simulated_options[] = {
      .help = "simulate with network ports of a stage (or of 'all') that have 1/FACTOR of their rate"},
     {"jitter", 0, TPP_OPTION_NUMBER, ARG(jitter_fraction), "FRACTION", .fallback = "0", .max = 1,
      .help = "simulate with compute times that vary by this standard deviation"},
-    {"seed", 0, TPP_OPTION_COUNT, ARG(seed), "N", .fallback = "1", .help = "of the jitter: the same seed, the same step"},
+    {"seed", 0, TPP_OPTION_COUNT, ARG(seed), "N", .fallback = "1",
+     .help = "of the jitter: the same seed, the same step"},
     {.name = NULL},
 };
 
@@ -89,7 +90,8 @@ enum tpp_code tpp_simulated_run(const struct tpp_simulated_arguments *arguments,
     options.records_links = arguments->trace != NULL;
     options.jitter_fraction = arguments->jitter_fraction;
     options.seed = (uint64_t)arguments->seed;
-    enum tpp_code code = read_straggler(arguments->slow_gpu, "--slow-gpu", strategy->pipeline_parallel, &options.slow_gpu, err);
+    enum tpp_code code =
+        read_straggler(arguments->slow_gpu, "--slow-gpu", strategy->pipeline_parallel, &options.slow_gpu, err);
     if (code == TPP_OK)
         code = read_straggler(arguments->slow_nic, "--slow-nic", strategy->pipeline_parallel, &options.slow_nic, err);
     if (code == TPP_OK)
@@ -148,8 +150,8 @@ static void append_times(const struct tpp_simulated *simulated, const struct tpp
     tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
     if (simulated->undisturbed_seconds > 0) {
         tpp_format_seconds(other, sizeof other, simulated->undisturbed_seconds);
-        snprintf(line, sizeof line, "With no slow part and no jitter the simulated step is %s: they cost %.1f %%.", other,
-                 100 * (result->step_seconds / simulated->undisturbed_seconds - 1));
+        snprintf(line, sizeof line, "With no slow part and no jitter the simulated step is %s: they cost %.1f %%.",
+                 other, 100 * (result->step_seconds / simulated->undisturbed_seconds - 1));
         tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
     }
 }

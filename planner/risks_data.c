@@ -3,6 +3,7 @@
 
 #include "costmodel/base/units.h"
 #include "costmodel/data_parallel.h"
+#include "costmodel/simulator/contention.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,6 @@
 #define MOSTLY_EXPOSED_FRACTION 0.50
 #define GOOD_RING_EFFICIENCY 0.85 /* of InfiniBand and RoCE with a NIC for one or two GPUs */
 #define POOR_RING_EFFICIENCY 0.25 /* published for four Omni-Path ports a node (15.6) */
-#define LATENCY_FRACTION 0.1      /* of a transfer, that a bucket may spend on latency */
 
 static bool is_deepspeed(const struct tpp_risk_context *c)
 {
@@ -61,8 +61,8 @@ static void large_bucket(struct tpp_risk_context *c)
 {
     const struct tpp_strategy *s = c->strategy;
     const struct tpp_replicas replicas = tpp_replicas_make(s, c->stack, c->hardware->node.num_gpus);
-    if (replicas.all.size == 1 || !s->overlap_grad_reduce || s->zero_stage == 3 || tpp_engine_is_fsdp(c->stack->engine) ||
-        tpp_job_is_adapter(c->job) || c->stack->engine == TPP_ENGINE_DDP) {
+    if (replicas.all.size == 1 || !s->overlap_grad_reduce || s->zero_stage == 3 ||
+        tpp_engine_is_fsdp(c->stack->engine) || tpp_job_is_adapter(c->job) || c->stack->engine == TPP_ENGINE_DDP) {
         return;
     }
     const double size = tpp_gradient_bucket_size(c->stack, &replicas, s->reduce_bucket_size);
@@ -75,20 +75,6 @@ static void large_bucket(struct tpp_risk_context *c)
     }
 }
 
-struct burst {
-    double rate_bytes_per_second; /* of one rank's share of the ring */
-    double latency_seconds;
-    double slack_seconds;
-    double bytes_per_element;
-};
-
-/* Seconds of `elements` reduced in one go over n ranks: a + B_e g (n-1)/n / B (cost-model 9.4). */
-static double burst_seconds(const struct burst *burst, double ranks, double elements)
-{
-    return burst->latency_seconds +
-           elements * burst->bytes_per_element * (ranks - 1) / ranks / burst->rate_bytes_per_second;
-}
-
 /* Backward seconds of one layer and micro-batch, about: two thirds of the compute, recomputation on top. */
 static double layer_backward_seconds(const struct tpp_risk_context *c)
 {
@@ -98,31 +84,25 @@ static double layer_backward_seconds(const struct tpp_risk_context *c)
     return (compute * 2 / 3 + terms[TPP_TIME_RECOMPUTE]) / (double)c->strategy->num_micro_batches / layers;
 }
 
-static struct burst measure_burst(const struct tpp_risk_context *c, const struct tpp_replicas *replicas,
-                                  double layer_parameters)
+static struct tpp_burst measure_burst(const struct tpp_risk_context *c, const struct tpp_replicas *replicas,
+                                      double layer_parameters)
 {
     const struct tpp_links links = tpp_links_make(c->hardware, c->stack->nic_ring_efficiency_fraction,
                                                   c->stack->nic_send_recv_efficiency_fraction);
     const struct tpp_group *group = &replicas->shard;
-    const double gather =
-        tpp_collective_seconds(&links, TPP_ALL_GATHER, group, c->stack->weight_bytes * layer_parameters);
-    return (struct burst){
-        .rate_bytes_per_second =
-            fmin(links.bus_bytes_per_second[TPP_REDUCE_SCATTER],
-                 group->ranks_per_node * links.nic_bytes_per_second * links.ring_efficiency_fraction),
+    return (struct tpp_burst){
         .latency_seconds = tpp_collective_seconds(&links, TPP_REDUCE_SCATTER, group, 1),
-        .slack_seconds = layer_backward_seconds(c) - gather,
-        .bytes_per_element = c->stack->reduce_bytes,
+        .bucket_elements = tpp_gradient_bucket_size(c->stack, replicas, c->strategy->reduce_bucket_size),
+        .element_bytes = c->stack->reduce_bytes,
+        .num_ranks = group->size,
+        .bytes_per_second = fmin(links.bus_bytes_per_second[TPP_REDUCE_SCATTER],
+                                 group->ranks_per_node * links.nic_bytes_per_second * links.ring_efficiency_fraction),
+        .layer_seconds = layer_backward_seconds(c),
+        .gather_seconds =
+            tpp_collective_seconds(&links, TPP_ALL_GATHER, group, c->stack->weight_bytes * layer_parameters),
+        .prefetch_layers = 1,
+        .layer_elements = layer_parameters,
     };
-}
-
-/* Largest bucket whose burst fits the slack, but none that is mostly latency. */
-static double recommended_bucket(const struct burst *burst, double ranks)
-{
-    const double per_element = burst->bytes_per_element / burst->rate_bytes_per_second;
-    const double fits = (burst->slack_seconds - burst->latency_seconds) / (per_element * (ranks - 1) / ranks);
-    const double least = burst->latency_seconds / LATENCY_FRACTION / per_element;
-    return fmax(fits, least);
 }
 
 /* ZeRO-3 reduces in bursts that its gathers of parameters meet on one communicator or NIC. Nobody has published a
@@ -136,20 +116,17 @@ static void bucket_burst(struct tpp_risk_context *c)
     }
     struct tpp_model_counts counts;
     tpp_model_count(c->model, &counts);
-    const double layer_parameters = (double)counts.dense_layer / s->tensor_parallel, ranks = replicas.shard.size;
-    const struct burst burst = measure_burst(c, &replicas, layer_parameters);
-    const double size = tpp_gradient_bucket_size(c->stack, &replicas, s->reduce_bucket_size);
-    const double seconds = burst_seconds(&burst, ranks, size);
-    if (seconds > burst.slack_seconds) {
+    const struct tpp_burst burst = measure_burst(c, &replicas, (double)counts.dense_layer / s->tensor_parallel);
+    if (tpp_burst_stall_seconds(&burst) > 0) {
         char length[32], slack[32];
-        tpp_format_seconds(length, sizeof length, seconds);
-        tpp_format_seconds(slack, sizeof slack, fmax(0, burst.slack_seconds));
+        tpp_format_seconds(length, sizeof length, tpp_burst_seconds(&burst));
+        tpp_format_seconds(slack, sizeof slack, fmax(0, tpp_burst_slack_seconds(&burst)));
         char hint[160];
         snprintf(hint, sizeof hint, "try a reduce bucket of %.2g elements (confidence low: nobody has measured this)",
-                 recommended_bucket(&burst, ranks));
+                 tpp_burst_recommended_elements(&burst));
         tpp_risk_add(c, "bucket-burst", TPP_SEVERITY_INFO, hint,
                      "a bucket of %.3g elements is a burst of %s every %.1f layers, where gathers leave a slack of %s",
-                     size, length, size / layer_parameters, slack);
+                     burst.bucket_elements, length, tpp_burst_period_layers(&burst), slack);
     }
 }
 

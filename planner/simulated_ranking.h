@@ -1,4 +1,5 @@
-/* simulated_ranking.h - the short list of a search, in the order of its simulated steps (costmodel/simulator/simulate.h).
+/* simulated_ranking.h - the short list of a search, in the order of its simulated steps
+ * (costmodel/simulator/simulate.h).
  *
  * The search ranks by the closed forms, which do not see that transfers of different kinds meet on a link. Simulating
  * the few best plans does. Head-room goes first as in rank.h: a tight plan stays behind all that fit with room. */
@@ -8,9 +9,9 @@
 #include "planner/search.h"
 
 struct tpp_simulated_plan {
-    struct tpp_plan plan;       /* unchanged: the cost is the estimate */
-    double simulated_seconds;   /* of the step; the estimate when the step is too large to simulate */
-    size_t estimated_index;     /* in the list that was given, 0 first */
+    struct tpp_plan plan;     /* unchanged: the cost is the estimate */
+    double simulated_seconds; /* of the step; the estimate when the step is too large to simulate */
+    size_t estimated_index;   /* in the list that was given, 0 first */
     bool is_simulated;
 };
 
