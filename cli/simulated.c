@@ -70,17 +70,6 @@ static bool is_disturbed(const struct tpp_simulated_arguments *arguments)
     return arguments->slow_gpu != NULL || arguments->slow_nic != NULL || arguments->jitter_fraction > 0;
 }
 
-static enum tpp_code run_whole(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                               const struct tpp_simulation_options *options, struct tpp_simulation **out,
-                               struct tpp_error *err)
-{
-    bool done = false;
-    enum tpp_code code = tpp_simulation_new(evaluator, strategy, options, out, err);
-    if (code == TPP_OK)
-        code = tpp_simulation_run(*out, UINT64_MAX, &done, err);
-    return code;
-}
-
 enum tpp_code tpp_simulated_run(const struct tpp_simulated_arguments *arguments, const struct tpp_job_inputs *inputs,
                                 const struct tpp_strategy *strategy, struct tpp_simulated *out, struct tpp_error *err)
 {
@@ -96,15 +85,13 @@ enum tpp_code tpp_simulated_run(const struct tpp_simulated_arguments *arguments,
         code = read_straggler(arguments->slow_nic, "--slow-nic", strategy->pipeline_parallel, &options.slow_nic, err);
     if (code == TPP_OK)
         code = tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &out->evaluator, err);
-    if (code == TPP_OK && is_disturbed(arguments)) {
-        struct tpp_simulation *simulation = NULL;
-        code = run_whole(out->evaluator, strategy, &undisturbed, &simulation, err);
-        if (code == TPP_OK)
-            out->undisturbed_seconds = tpp_simulation_result(simulation)->step_seconds;
-        tpp_simulation_free(simulation);
-    }
+    if (code == TPP_OK && is_disturbed(arguments))
+        code = tpp_simulation_step_seconds(out->evaluator, strategy, &undisturbed, &out->undisturbed_seconds, err);
     if (code == TPP_OK)
-        code = run_whole(out->evaluator, strategy, &options, &out->simulation, err);
+        code = tpp_simulation_new(out->evaluator, strategy, &options, &out->simulation, err);
+    bool done = false;
+    if (code == TPP_OK)
+        code = tpp_simulation_run(out->simulation, UINT64_MAX, &done, err);
     if (code != TPP_OK)
         tpp_simulated_release(out);
     return code;

@@ -6,16 +6,9 @@
 static enum tpp_code simulate(struct tpp_evaluator *evaluator, struct tpp_simulated_plan *ranked, struct tpp_error *err)
 {
     const struct tpp_simulation_options options = tpp_simulation_options_defaults();
-    struct tpp_simulation *simulation = NULL;
-    bool done = false;
-    enum tpp_code code = tpp_simulation_new(evaluator, &ranked->plan.strategy, &options, &simulation, err);
-    if (code == TPP_OK)
-        code = tpp_simulation_run(simulation, UINT64_MAX, &done, err);
-    if (code == TPP_OK) {
-        ranked->simulated_seconds = tpp_simulation_result(simulation)->step_seconds;
-        ranked->is_simulated = true;
-    }
-    tpp_simulation_free(simulation);
+    const enum tpp_code code =
+        tpp_simulation_step_seconds(evaluator, &ranked->plan.strategy, &options, &ranked->simulated_seconds, err);
+    ranked->is_simulated = code == TPP_OK;
     return code == TPP_E_RANGE ? TPP_OK : code; /* too large: the estimate stays */
 }
 

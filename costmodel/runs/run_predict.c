@@ -10,18 +10,14 @@ static enum tpp_code simulate(struct tpp_evaluator *evaluator, const struct tpp_
                               struct tpp_cost *cost, struct tpp_error *err)
 {
     const struct tpp_simulation_options options = tpp_simulation_options_defaults();
-    struct tpp_simulation *simulation = NULL;
-    bool done = false;
-    enum tpp_code code = tpp_simulation_new(evaluator, strategy, &options, &simulation, err);
-    if (code == TPP_OK)
-        code = tpp_simulation_run(simulation, UINT64_MAX, &done, err);
+    double step_seconds = 0;
+    const enum tpp_code code = tpp_simulation_step_seconds(evaluator, strategy, &options, &step_seconds, err);
     if (code == TPP_OK) {
-        const double ratio = tpp_simulation_result(simulation)->step_seconds / cost->step_seconds;
-        cost->step_seconds *= ratio;
+        const double ratio = step_seconds / cost->step_seconds;
+        cost->step_seconds = step_seconds;
         cost->step_seconds_low *= ratio;
         cost->step_seconds_high *= ratio;
     }
-    tpp_simulation_free(simulation);
     return code;
 }
 

@@ -195,3 +195,18 @@ const struct tpp_simulation_result *tpp_simulation_result(const struct tpp_simul
 {
     return simulation->has_result ? &simulation->result : NULL;
 }
+
+enum tpp_code tpp_simulation_step_seconds(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                          const struct tpp_simulation_options *options, double *step_seconds,
+                                          struct tpp_error *err)
+{
+    struct tpp_simulation *simulation = NULL;
+    bool done = false;
+    enum tpp_code code = tpp_simulation_new(evaluator, strategy, options, &simulation, err);
+    if (code == TPP_OK)
+        code = tpp_simulation_run(simulation, UINT64_MAX, &done, err);
+    if (code == TPP_OK)
+        *step_seconds = tpp_simulation_result(simulation)->step_seconds;
+    tpp_simulation_free(simulation);
+    return code;
+}

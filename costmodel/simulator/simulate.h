@@ -104,6 +104,10 @@ enum tpp_code tpp_simulation_run(struct tpp_simulation *simulation, uint64_t max
                                  struct tpp_error *err);
 /* Borrowed: valid until the simulation is freed; NULL before the run is done. */
 const struct tpp_simulation_result *tpp_simulation_result(const struct tpp_simulation *simulation);
+/* The length of a whole step: new, run to the end, free. Fails as they do; then *step_seconds is untouched. */
+enum tpp_code tpp_simulation_step_seconds(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                          const struct tpp_simulation_options *options, double *step_seconds,
+                                          struct tpp_error *err);
 void tpp_simulation_free(struct tpp_simulation *simulation); /* NULL is fine */
 
 #endif
