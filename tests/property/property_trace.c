@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-static const char *const presets[] = {"llama3.1-8b", "codellama-13b", "gpt3-175b", "codellama-34b"};
+static const char *const presets[] = {"llama3.1-8b", "codellama-13b", "gpt3-175b", "codellama-34b", "mixtral-8x7b"};
 
 struct plan {
     struct tpp_model model;
@@ -25,20 +25,27 @@ static void random_plan(struct tpp_random *random, const struct tpp_gpu *gpu, st
 {
     static const enum tpp_framework frameworks[] = {TPP_FRAMEWORK_MEGATRON_LM,  TPP_FRAMEWORK_MEGATRON_DEEPSPEED,
                                                     TPP_FRAMEWORK_TORCHTITAN,   TPP_FRAMEWORK_HF_TRAINER,
-                                                    TPP_FRAMEWORK_LLM_FOUNDRY,  TPP_FRAMEWORK_NEMO};
+                                                    TPP_FRAMEWORK_LLM_FOUNDRY,  TPP_FRAMEWORK_NEMO,
+                                                    TPP_FRAMEWORK_OTHER};
     static const char *const recompute[] = {"none", "selective", "full", "full,recompute_method=uniform,recompute_layers=2",
                                             "full:2"};
-    static const char *const schedules[] = {"1f1b", "gpipe"};
-    plan->model = shape_preset(presets[tpp_random_range(random, 0, 3)]);
+    static const char *const schedules[] = {"1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2"};
+    static const char *const two_chunks[] = {"interleaved", "zb-v", "dualpipev"};
+    plan->model = shape_preset(presets[tpp_random_range(random, 0, 4)]);
     plan->model.num_layers = 8 * (uint32_t)tpp_random_range(random, 2, 4);
     const uint32_t t = power(random, 2), p = power(random, 2), d = power(random, 3);
     const uint32_t v = p > 1 && tpp_random_range(random, 0, 3) == 0 ? 2 : 1, b = power(random, 1);
-    const uint32_t m = p * power(random, 2);
-    plan->job = shape_job(t * p * d, 1024 * power(random, 3), (uint64_t)d * b * m);
-    tpp_stack_defaults(frameworks[tpp_random_range(random, 0, 5)], gpu, &plan->job, &plan->stack);
-    const char *schedule = v > 1 ? "interleaved" : schedules[tpp_random_range(random, 0, 1)];
-    snprintf(plan->text, sizeof plan->text, "tp=%u,pp=%u,vp=%u,dp=%u,mbs=%u,sp=%u,zero=%u,recompute=%s,schedule=%s", t, p, v,
-             d, b, t > 1, p > 1 ? (unsigned)tpp_random_range(random, 0, 1) : (unsigned)tpp_random_range(random, 0, 3),
+    const uint32_t m = p * v * power(random, 2), c = power(random, 1); /* DualPipeV wants 2 p */
+    const bool has_experts = plan->model.num_experts > 0;
+    plan->job = shape_job(t * p * d * c, 1024 * power(random, 3), (uint64_t)d * b * m);
+    if (!has_experts && tpp_random_range(random, 0, 3) == 0)
+        plan->job.task = tpp_random_range(random, 0, 1) == 0 ? TPP_TASK_LORA : TPP_TASK_QLORA;
+    tpp_stack_defaults(frameworks[tpp_random_range(random, 0, 6)], gpu, &plan->job, &plan->stack);
+    const char *schedule =
+        v > 1 ? two_chunks[tpp_random_range(random, 0, 2)] : schedules[p > 1 ? tpp_random_range(random, 0, 4) : 0];
+    const bool is_fsdp = tpp_engine_is_fsdp(plan->stack.engine);
+    snprintf(plan->text, sizeof plan->text, "tp=%u,pp=%u,vp=%u,dp=%u,cp=%u,ep=%u,mbs=%u,sp=%u,zero=%u,recompute=%s,schedule=%s",
+             t, p, v, d, c, has_experts && d > 1 ? 2 : 1, b, t > 1, is_fsdp ? 3 : (unsigned)tpp_random_range(random, 0, p > 1 ? 1 : 3),
              recompute[tpp_random_range(random, 0, 4)], schedule);
 }
 
@@ -70,12 +77,21 @@ static uint64_t traced_peak(struct tpp_evaluator *evaluator, const struct tpp_st
     return peak;
 }
 
-/* Units that cross the end of a chunk (the walk counts the units of a whole stage, an input too few), and a number of
- * layers that the chunks cannot share evenly (which no framework launches). */
+static bool splits_backward(const struct tpp_strategy *strategy)
+{
+    return strategy->schedule == TPP_SCHEDULE_ZB_H1 || strategy->schedule == TPP_SCHEDULE_ZB_H2;
+}
+
+/* Units that cross the end of a chunk (the walk counts the units of a whole stage, an input too few), a number of layers
+ * that the chunks cannot share evenly (which no framework launches). Layers that are run again, or that keep the lists of eager
+ * modules, while weight gradients wait: the input that may go is not 2/34 of them, as the walk says. */
 static bool has_uneven_units(const struct plan *plan, const struct tpp_strategy *strategy)
 {
     const uint32_t chunks = strategy->pipeline_parallel * strategy->virtual_pipeline_stages;
     const uint32_t number = strategy->recompute_num_layers;
+    if (splits_backward(strategy) &&
+        (strategy->recompute == TPP_RECOMPUTE_FULL || tpp_stack_is_plain_torch(&plan->stack)))
+        return true;
     if (strategy->recompute != TPP_RECOMPUTE_FULL || number <= 1)
         return false;
     return strategy->recompute_method == TPP_RECOMPUTE_UNIFORM ? plan->model.num_layers / chunks % number != 0
@@ -96,7 +112,11 @@ static void check_plan(const struct plan *plan, const struct tpp_hardware *hardw
             const double walk = memory->peak_allocated_bytes;
             const double trace = (double)traced_peak(evaluator, &strategy, stage);
             const double more = allowance(plan, &strategy, memory);
-            if (trace > walk * 1.0001 || trace < (walk - more) * 0.995)
+            /* Between B and W the walk keeps 32/34 of any list, the trace all but the layer's input,
+             * which is not 2/34 of the lists of experts and policies. */
+            const double above = splits_backward(&strategy) ? 0.02 : 0.001;
+            const double below = splits_backward(&strategy) ? 0.02 : 0.005;
+            if (trace > walk * (1 + above) || trace < (walk - more) * (1 - below))
                 fail_msg("seed %llu, %s, %s, %u layers, stage %u: trace %.4f GiB, walk %.4f GiB (allowance %.4f)",
                          (unsigned long long)seed, tpp_framework_name(plan->stack.framework), plan->text,
                          plan->model.num_layers, stage, trace / 0x1p30, walk / 0x1p30, more / 0x1p30);
@@ -111,13 +131,14 @@ static void the_trace_peaks_where_the_walk_does(void **state)
     (void)state;
     const struct tpp_hardware hardware = shape_cluster("dgx-a100-80g");
     int checked = 0;
-    for (uint64_t seed = 1; seed <= 400; seed++) {
+    for (uint64_t seed = 1; seed <= 1500; seed++) {
         struct tpp_random random = {seed};
         struct plan plan;
         random_plan(&random, &hardware.gpu, &plan);
         check_plan(&plan, &hardware, seed, &checked);
     }
-    assert_in_range(checked, 300, 2000);
+    print_message("# %d stages checked\n", checked);
+    assert_in_range(checked, 500, 5000);
 }
 
 int main(void)

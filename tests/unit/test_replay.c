@@ -3,6 +3,7 @@
 #include "costmodel/allocator/replay.h"
 #include "costmodel/allocator/snapshot.h"
 #include "costmodel/allocator/trace.h"
+#include "tests/support/failing_alloc.h"
 #include "tests/support/shapes.h"
 
 #include <stdlib.h>
@@ -270,6 +271,42 @@ static void a_snapshot_is_a_pickle(void **state)
     tpp_evaluator_free(fixture.evaluator);
 }
 
+/* A replay, its advice and its snapshot with every n-th allocation of this program failing: an error, never a crash. */
+static void host_memory_may_run_out_anywhere(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_lengths lengths;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    start(&fixture, "llama2-7b", TPP_FRAMEWORK_HF_TRAINER, 8, 2048, 16, "mbs=1,zero=3,recompute=full");
+    fixture.model.num_layers = 2; /* the evaluator borrows it */
+    assert_int_equal(tpp_lengths_parse("uniform:1k-2k", &lengths, NULL), TPP_OK);
+    options.lengths = &lengths;
+    options.num_steps = 2;
+    options.num_draws = 1;
+    for (uint64_t n = 0;; n++) {
+        struct tpp_replay_advice advice[TPP_REPLAY_MAX_ADVICE];
+        struct tpp_replay replay = {.steps = NULL};
+        struct tpp_text text;
+        uint32_t count = 0;
+        tpp_text_init(&text);
+        tpp_failing_alloc_arm(n);
+        enum tpp_code code = tpp_replay_plan(fixture.evaluator, &fixture.strategy, &options, &replay, NULL);
+        if (code == TPP_OK)
+            code = tpp_replay_advise(fixture.evaluator, &fixture.strategy, &options, advice, &count, NULL);
+        if (code == TPP_OK)
+            code = tpp_snapshot_write(fixture.evaluator, &fixture.strategy, &options, 1, &text, NULL);
+        const bool was_armed = tpp_failing_alloc_disarm();
+        assert_int_equal(code, was_armed ? TPP_E_MEMORY : TPP_OK);
+        tpp_replay_release(&replay);
+        tpp_text_release(&text);
+        if (!was_armed)
+            break;
+    }
+    tpp_lengths_release(&lengths);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +318,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_replayed_is_said),
         cmocka_unit_test(a_step_frees_what_it_allocates),
         cmocka_unit_test(a_snapshot_is_a_pickle),
+        cmocka_unit_test(host_memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
