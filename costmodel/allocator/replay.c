@@ -152,19 +152,31 @@ static double quantile(uint32_t draw, uint32_t num_draws)
     return 0.5 * (low + high);
 }
 
+/* Fixed lengths ask for the same in every draw: where the plan itself ran without a retry, a device with room for what it
+ * reserved is enough, and one smaller than what it allocated is not. Only between the two there is something to replay. */
+static bool is_known(const struct tpp_replay *nominal, uint64_t device_bytes, bool *runs_out)
+{
+    if (nominal->failure.happened || nominal->num_retries > 0)
+        return false;
+    *runs_out = device_bytes < nominal->peak_allocated_bytes;
+    return *runs_out || device_bytes >= nominal->peak_reserved_bytes;
+}
+
 /* One draw: other lengths, on a device that is larger or smaller than the real one by what the walk may be off. */
 static enum tpp_code draw_runs_out(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                                   const struct tpp_replay_options *options, uint32_t draw, bool *runs_out,
-                                   struct tpp_error *err)
+                                   const struct tpp_replay_options *options, const struct tpp_replay *nominal,
+                                   uint32_t draw, bool *runs_out, struct tpp_error *err)
 {
     const double scale = exp(total_sigma * quantile(draw, options->num_draws));
+    const uint64_t device_bytes = (uint64_t)(scale * (double)options->device_bytes);
     const bool fixed = has_fixed_lengths(options);
     struct tpp_replay_failure failure = {.happened = false};
     struct tpp_play play;
     uint32_t num_steps = fixed && options->num_steps > max_settling_steps ? max_settling_steps : options->num_steps;
-    enum tpp_code code = tpp_play_new(evaluator, strategy, options->stage, options,
-                                      (uint64_t)(scale * (double)options->device_bytes), options->seed + 1 + draw, &play,
-                                      err);
+    if (fixed && is_known(nominal, device_bytes, runs_out))
+        return TPP_OK;
+    enum tpp_code code = tpp_play_new(evaluator, strategy, options->stage, options, device_bytes,
+                                      options->seed + 1 + draw, &play, err);
     if (code != TPP_OK)
         return code;
     code = play_steps(&play, fixed, &num_steps, NULL, &failure, err);
@@ -182,7 +194,7 @@ static enum tpp_code estimate_probability(struct tpp_evaluator *evaluator, const
     out->out_of_memory_probability = out->failure.happened;
     for (uint32_t draw = 0; draw < options->num_draws && code == TPP_OK; draw++) {
         bool runs_out = false;
-        code = draw_runs_out(evaluator, strategy, options, draw, &runs_out, err);
+        code = draw_runs_out(evaluator, strategy, options, out, draw, &runs_out, err);
         count += runs_out;
     }
     if (options->num_draws > 0)

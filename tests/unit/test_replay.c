@@ -69,21 +69,27 @@ static struct tpp_replay seed_case(enum tpp_framework framework, const char *nam
     return replay;
 }
 
-/* Note A1's order: with mixed lengths, sharded parameters that come and go between activations of every size leave more
- * holes than the same job with two-way tensor parallelism; expandable segments close them. */
-static void mixed_lengths_fragment_zero3_more_than_tensor_parallelism(void **state)
+/* Note A1: micro-batches of 2 sequences of 8K to 32K on 80 GB cards. ZeRO-3 over 32 ranks retries, two-way tensor
+ * parallelism with ZeRO-2 over 16 does not and reserves less; expandable segments end the retries. A loss spike is nothing
+ * that memory could predict. */
+static void mixed_lengths_make_zero3_retry_but_not_tensor_parallelism(void **state)
 {
     (void)state;
-    struct tpp_replay zero3 = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "ZeRO-3 DP32",
-                                        "tp=1,dp=32,mbs=1,zero=3,recompute=full", "");
-    struct tpp_replay tp2 = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "TP2 DP16",
-                                      "tp=2,dp=16,mbs=1,zero=1,sp=1,recompute=full", "");
+    const char *zero3_plan = "tp=1,dp=32,mbs=2,zero=3,recompute=full";
+    struct tpp_replay zero3 = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "ZeRO-3 DP32", zero3_plan, "");
+    struct tpp_replay tp2 = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "ZeRO-2 TP2 DP16",
+                                      "tp=2,dp=16,mbs=2,zero=2,sp=1,recompute=full", "");
     struct tpp_replay expandable = seed_case(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "ZeRO-3 DP32, expandable segments",
-                                             "tp=1,dp=32,mbs=1,zero=3,recompute=full", "expandable_segments:True");
+                                             zero3_plan, "expandable_segments:True");
     assert_int_equal(zero3.num_steps, 50);
     assert_false(zero3.failure.happened || tp2.failure.happened || expandable.failure.happened);
-    assert_true(zero3.fragmentation_fraction > 1.2 * tp2.fragmentation_fraction);
-    assert_true(zero3.fragmentation_fraction > 0.15 && zero3.fragmentation_fraction < 0.5);
+    assert_true(zero3.num_retries > 0 && zero3.fit == TPP_FIT_TIGHT);
+    assert_int_equal(tp2.num_retries, 0);
+    assert_true(tp2.peak_reserved_bytes < zero3.peak_reserved_bytes);
+    assert_true(tp2.peak_allocated_bytes < zero3.peak_allocated_bytes);
+    /* The notes' own figure is 23 % (A7); with fixed lengths it stays below 10 %. */
+    assert_true(zero3.fragmentation_fraction > 0.15 && tp2.fragmentation_fraction > 0.15);
+    assert_int_equal(expandable.num_retries, 0);
     assert_true(expandable.fragmentation_fraction < 0.05);
     /* The same lengths ask for the same bytes; blocks of expandable segments have less slack. */
     CHECK_NUMBER((double)expandable.peak_allocated_bytes, (double)zero3.peak_allocated_bytes, 0.01);
@@ -138,6 +144,28 @@ static void a_small_card_runs_out_at_a_named_tensor(void **state)
     assert_int_equal(replay.num_steps, 0);
     CHECK_NUMBER(replay.out_of_memory_probability, 1, 0);
     tpp_replay_release(&replay);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
+/* The card is as large as what is reserved: of 8 draws, the 4 on smaller cards (0.925 to 0.992 of it) run out or not by how
+ * much of the reserve they can do without; on a card of twice that none does, on a third all do. */
+static void the_probability_follows_the_card(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_replay_options options = tpp_replay_defaults();
+    start(&fixture, "llama2-7b", TPP_FRAMEWORK_MEGATRON_LM, 8, 4096, 64, "tp=4,mbs=1,zero=1,sp=1");
+    struct tpp_replay replay = play(&fixture, &options);
+    const uint64_t reserved = replay.peak_reserved_bytes;
+    tpp_replay_release(&replay);
+    const double lowest[] = {0, 0.125, 1}, highest[] = {0, 0.5, 1}, scale[] = {2, 1, 1.0 / 3};
+    for (int i = 0; i < 3; i++) {
+        options.device_bytes = (uint64_t)(scale[i] * (double)reserved);
+        replay = play(&fixture, &options);
+        assert_true(replay.out_of_memory_probability >= lowest[i] && replay.out_of_memory_probability <= highest[i]);
+        assert_int_equal(replay.fit, i == 0 ? TPP_FIT_FITS : i == 1 ? TPP_FIT_TIGHT : TPP_FIT_DOES_NOT_FIT);
+        tpp_replay_release(&replay);
+    }
     tpp_evaluator_free(fixture.evaluator);
 }
 
@@ -310,9 +338,10 @@ static void host_memory_may_run_out_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixed_lengths_fragment_zero3_more_than_tensor_parallelism),
+        cmocka_unit_test(mixed_lengths_make_zero3_retry_but_not_tensor_parallelism),
         cmocka_unit_test(fixed_lengths_settle_with_little_fragmentation),
         cmocka_unit_test(a_small_card_runs_out_at_a_named_tensor),
+        cmocka_unit_test(the_probability_follows_the_card),
         cmocka_unit_test(one_seed_gives_one_answer),
         cmocka_unit_test(advice_puts_what_helps_first),
         cmocka_unit_test(what_cannot_be_replayed_is_said),
