@@ -7,10 +7,20 @@
 #include "planner/risks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A gain below the first is inside what predictions of one job differ by; from the second on it is worth a warning. */
 #define LEAST_GAIN_FRACTION 0.02
 #define LARGE_GAIN_FRACTION 0.10
+
+static bool has_code(const struct tpp_problems *problems, const char *code)
+{
+    for (size_t i = 0; i < problems->count; i++) {
+        if (strcmp(problems->items[i].code, code) == 0)
+            return true;
+    }
+    return false;
+}
 
 /* Memory is among them: "does-not-fit" and "memory-full". */
 static void add_risks(struct tpp_check *check)
@@ -19,8 +29,11 @@ static void add_risks(struct tpp_check *check)
     const struct tpp_job_inputs *inputs = &check->inputs;
     const size_t count = tpp_plan_risks(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &check->plan,
                                         risks, TPP_MAX_RISKS);
-    for (size_t i = 0; i < count && i < TPP_MAX_RISKS; i++)
+    for (size_t i = 0; i < count && i < TPP_MAX_RISKS; i++) {
+        if (has_code(&check->problems, risks[i].code)) /* with its line */
+            continue;
         tpp_problems_add(&check->problems, risks[i].code, risks[i].severity, 0, risks[i].hint, "%s", risks[i].message);
+    }
 }
 
 double tpp_check_gain(const struct tpp_check *check)

@@ -101,6 +101,7 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
     static const char *const methods[] = {"none", "uniform", "block"};
     static const char *const fp8[] = {"none", "e4m3", "hybrid"};
     const struct tpp_rule_settings *rules = &check->settings.rules;
+    const bool is_deepspeed = rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
     const struct {
         const char *name;
         int64_t value;
@@ -120,8 +121,9 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
         {"ffn_hidden_size", rules->ffn_hidden_size},
         {"num_attention_heads", rules->num_attention_heads},
         {"num_query_groups", rules->group_query_attention ? rules->num_query_groups : TPP_RULE_UNSET},
-        {"num_experts", rules->num_experts},
+        {"num_experts", rules->num_experts == TPP_RULE_UNSET && is_deepspeed ? 1 : rules->num_experts},
         {"experts_per_token", rules->num_experts != TPP_RULE_UNSET ? rules->experts_per_token : TPP_RULE_UNSET},
+        {"zero_stage", rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED ? rules->zero_stage : TPP_RULE_UNSET},
         {"recompute_num_layers", rules->recompute_num_layers},
         {"rampup_start", rules->rampup_start},
         {"rampup_increment", rules->rampup_increment},

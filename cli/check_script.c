@@ -3,6 +3,7 @@
 #include "costmodel/base/file.h"
 #include "costmodel/model/model_reader.h"
 #include "hwprofiles/profiles.h"
+#include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/plan_reading.h"
 
 #include <stdio.h>
@@ -54,9 +55,10 @@ static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *e
         if (code != TPP_OK)
             return code;
     }
-    if (check->framework != TPP_FRAMEWORK_MEGATRON_LM)
+    if (check->framework != TPP_FRAMEWORK_MEGATRON_LM && check->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         return tpp_fail(err, TPP_E_NOT_BUILT, check->file,
-                        "scripts of megatron-lm are read; use tp-plan predict with the same sizes in --strategy",
+                        "scripts of megatron-lm and megatron-deepspeed are read; use tp-plan predict with the same "
+                        "sizes in --strategy",
                         "scripts of %s are not read in this release", tpp_framework_name(check->framework));
     return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
                              "--framework-version", &check->release, err);
@@ -298,6 +300,24 @@ static enum tpp_code try_to_predict(struct tpp_check *check, const struct tpp_mo
     return TPP_OK;
 }
 
+/* The options by the framework's own table. */
+static enum tpp_code read_options(struct tpp_check *check, struct tpp_error *err)
+{
+    if (check->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
+        return tpp_deepspeed_read(check->line.arguments, check->script, &check->given, &check->settings,
+                                  &check->problems, err);
+    return tpp_megatron_read(check->line.arguments, check->script, check->line.entry, check->release, &check->given,
+                             &check->settings, &check->problems, err);
+}
+
+static void add_dead(struct tpp_check *check)
+{
+    if (check->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
+        tpp_deepspeed_find_dead(&check->given, &check->settings, &check->problems);
+    else
+        tpp_megatron_find_dead(&check->given, &check->settings, check->release, &check->problems);
+}
+
 static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
 {
     struct tpp_model model;
@@ -305,18 +325,17 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
     if (check->arguments->model != NULL)
         code = tpp_model_find(check->arguments->model, &model, err);
     if (code == TPP_OK)
-        code = tpp_megatron_read(check->line.arguments, check->script, check->line.entry, check->release, &check->given,
-                                 &check->settings, &check->problems, err);
+        code = read_options(check, err);
     if (code != TPP_OK)
         return code;
     check->settings.rules.compute_capability = check->inputs.hardware.gpu.compute_capability;
     const bool is_complete = add_missing(check);
     add_environment(check);
     add_notes(check);
-    tpp_megatron_find_dead(&check->given, &check->settings, check->release, &check->problems);
     if (!is_complete)
         return TPP_OK;
     set_world(check);
+    add_dead(check);
     tpp_megatron_find_violations(&check->given, &check->settings.rules, check->release, check->line.command->line,
                                  &check->problems);
     return try_to_predict(check, check->arguments->model != NULL ? &model : NULL, err);

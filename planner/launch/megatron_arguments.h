@@ -23,6 +23,14 @@ enum tpp_megatron_sharding { /* --data-parallel-sharding-strategy */
                              TPP_MEGATRON_SHARD_DEFAULT,
 };
 
+struct tpp_deepspeed_config { /* of a ds_config.json; numbers UNSET where it has none */
+    bool is_known;
+    uint32_t line; /* of the script that writes it */
+    int64_t train_batch_size, micro_batch_size, accumulation, zero_stage;
+    int64_t reduce_bucket_size, allgather_bucket_size;
+    bool fp16, bf16, offloads_optimizer, offloads_parameters;
+};
+
 struct tpp_megatron_settings {
     struct tpp_rule_settings rules;
     /* Model: */
@@ -42,6 +50,13 @@ struct tpp_megatron_settings {
     bool is_incomplete; /* something that a prediction needs is written, and not known or no value: not set here */
     bool merge_file;    /* a byte-pair tokenizer with the vocabulary of GPT-2 */
     bool log_throughput;
+    /* Megatron-DeepSpeed: */
+    bool deepspeed, no_pipeline_engine, deepspeed_checkpointing, checkpoint_activations, embedding_norm, alibi;
+    bool zero_bubble; /* --enable-zbh1-pipeline */
+    bool foreign_ddp; /* --DDP-impl is not local */
+    int64_t checkpoint_num_layers;
+    int64_t written_zero_stage; /* --zero-stage; the rules have the one that is used */
+    struct tpp_deepspeed_config config;
     /* Without effect: */
     bool no_position_embedding, no_masked_softmax_fusion, use_mcore_models;
 };

@@ -83,6 +83,18 @@ static const struct {
     {"ML-97", {"--cross-entropy-fusion-impl", "--cross-entropy-loss-fusion"}},
     {"ML-98", {"--normalization", "--transformer-impl"}},
     {"ML-100", {"--tensor-parallel-num-weight-shards"}},
+    {"MD-1", {"--pipeline-model-parallel-size", "--tensor-model-parallel-size"}},
+    {"MD-2", {"--ds-sequence-parallel-size", "--pipeline-model-parallel-size", "--tensor-model-parallel-size"}},
+    {"MD-3", {"--ds-sequence-parallel-size"}},
+    {"MD-4", {"--pipeline-model-parallel-size", "--no-pipeline-parallel"}},
+    {"MD-5", {"--pipeline-model-parallel-size", "--zero-stage"}},
+    {"MD-9", {"--num-layers-per-virtual-pipeline-stage"}},
+    {"MD-11", {"--num-attention-heads", "--num-key-value-heads"}},
+    {"MD-12", {"--num-experts", "--moe-expert-parallel-size"}},
+    {"MD-13", {"--micro-batch-size", "--global-batch-size"}},
+    {"MD-16", {"--seq-length", "--max-position-embeddings"}},
+    {"MD-17", {"--sequence-parallel"}},
+    {"MD-18", {"--zero-stage", "--num-experts"}},
 };
 
 /* `line` when none of them is given: the rule is about what is missing. */

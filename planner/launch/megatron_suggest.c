@@ -129,9 +129,9 @@ void tpp_megatron_suggest(const char *code, const struct tpp_rule_settings *sett
         const char *code;
         void (*suggest)(const struct tpp_rule_settings *s, const struct sizes *z, char *hint, size_t size);
     } rules[] = {
-        {"ML-1", suggest_world},    {"ML-3", suggest_batch},    {"ML-4", suggest_heads},
-        {"ML-8", suggest_sequence}, {"ML-9", suggest_sequence}, {"ML-12", suggest_stages},
-        {"ML-21", suggest_chunks},  {"ML-24", suggest_chunks},  {"ML-29", suggest_groups},
+        {"MD-2", suggest_world},   {"MD-13", suggest_batch},   {"ML-1", suggest_world},    {"ML-3", suggest_batch},
+        {"ML-4", suggest_heads},   {"ML-8", suggest_sequence}, {"ML-9", suggest_sequence}, {"ML-12", suggest_stages},
+        {"ML-21", suggest_chunks}, {"ML-24", suggest_chunks},  {"ML-29", suggest_groups},
     };
     struct sizes sizes;
     hint[0] = '\0';

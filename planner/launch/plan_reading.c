@@ -101,7 +101,7 @@ static void read_attention(const struct tpp_megatron_settings *s, struct tpp_mod
 static void read_positions(const struct tpp_megatron_settings *s, struct tpp_model *model)
 {
     const struct tpp_rule_settings *rules = &s->rules;
-    bool is_learned = rules->position == TPP_RULE_POSITION_LEARNED && !s->no_position_embedding;
+    bool is_learned = rules->position == TPP_RULE_POSITION_LEARNED && !s->no_position_embedding && !s->alibi;
     model->max_position_embeddings = size_of(rules->max_position_embeddings);
     model->position = is_learned ? TPP_POSITION_LEARNED
                       : rules->position == TPP_RULE_POSITION_ROPE || rules->position == TPP_RULE_POSITION_MROPE ||
@@ -109,6 +109,8 @@ static void read_positions(const struct tpp_megatron_settings *s, struct tpp_mod
                           ? TPP_POSITION_ROPE
                           : TPP_POSITION_NONE;
     model->learned_position_rows = is_learned ? model->max_position_embeddings : 0;
+    if (s->alibi)
+        model->position = TPP_POSITION_ALIBI;
     if (model->position == TPP_POSITION_ROPE) {
         model->rope_theta = s->rotary_base;
         model->rotary_fraction = s->rotary_fraction;
@@ -150,6 +152,7 @@ static void read_model(const struct reading *r, const char *name, struct tpp_mod
                                 .norm_epsilon = r->s->norm_epsilon,
                                 .norms_per_layer = 2,
                                 .final_norm = true,
+                                .embedding_norm = r->s->embedding_norm,
                                 .tied_embeddings = !rules->untied_embeddings,
                                 .mtp_num_layers = size_of(or_else(rules->mtp_num_layers, 0))};
     model->activation = rules->swiglu         ? TPP_ACTIVATION_SILU
@@ -193,6 +196,22 @@ static void read_attention_kernel(const struct tpp_megatron_settings *s, enum tp
         stack->attention = TPP_ATTENTION_FUSED_SOFTMAX;
     else if (uses_flash && has_flash2)
         stack->attention = TPP_ATTENTION_FLASH2;
+}
+
+/* Megatron-DeepSpeed: the engine that runs, unfused attention unless it is asked for. */
+static void read_deepspeed_stack(const struct tpp_megatron_settings *s, const struct tpp_hardware *hardware,
+                                 const struct tpp_job *job, struct tpp_stack *stack)
+{
+    const struct tpp_gpu *gpu = &hardware->gpu;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, gpu, job, stack);
+    stack->engine = !s->deepspeed              ? TPP_ENGINE_MEGATRON
+                    : s->rules.pipeline_engine ? TPP_ENGINE_DEEPSPEED_PIPELINE
+                                               : TPP_ENGINE_DEEPSPEED;
+    tpp_stack_set_dtypes(stack, job);
+    stack->attention = s->flash_attention && gpu->flash_forward_fraction[TPP_ATTENTION_FLASH2] > 0
+                           ? TPP_ATTENTION_FLASH2
+                           : TPP_ATTENTION_FUSED_SOFTMAX;
+    stack->vocabulary_multiple = size_of(s->vocabulary_multiple);
 }
 
 static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release release,
@@ -260,6 +279,8 @@ static uint32_t zero_stage(const struct tpp_megatron_settings *s, enum tpp_relea
 {
     const struct tpp_rule_settings *rules = &s->rules;
     enum tpp_megatron_sharding sharding = s->sharding;
+    if (rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
+        return rules->zero_stage < 0 ? 0 : rules->zero_stage > 3 ? 3 : (uint32_t)rules->zero_stage;
     if (rules->torch_fsdp2)
         return 3;
     if (!rules->megatron_fsdp)
@@ -280,6 +301,12 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
     strategy->overlap_param_gather = rules->overlap_param_gather || strategy->zero_stage > 1;
     if (is_set(rules->ddp_bucket_size) && rules->ddp_bucket_size > 0)
         strategy->reduce_bucket_size = (uint64_t)rules->ddp_bucket_size;
+    if (is_set(s->config.reduce_bucket_size) && s->config.reduce_bucket_size > 0)
+        strategy->reduce_bucket_size = (uint64_t)s->config.reduce_bucket_size;
+    if (is_set(s->config.allgather_bucket_size) && s->config.allgather_bucket_size > 0)
+        strategy->allgather_bucket_size = (uint64_t)s->config.allgather_bucket_size;
+    if (rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED) /* the engine decides by itself */
+        strategy->overlap_grad_reduce = strategy->overlap_param_gather = true;
     if (rules->optimizer_instances > 1 && strategy->zero_stage > 0)
         strategy->shard_group = size_of((int64_t)ranks / rules->optimizer_instances);
     strategy->offload = rules->optimizer_cpu_offload ? TPP_OFFLOAD_OPTIMIZER : TPP_OFFLOAD_NONE;
@@ -304,6 +331,10 @@ static enum tpp_code read_strategy(const struct reading *r, const struct tpp_job
     strategy->last_stage_layers = size_of(or_else(rules->last_stage_layers, 0));
     strategy->account_for_embedding = rules->account_for_embedding;
     strategy->account_for_loss = rules->account_for_loss;
+    strategy->balanced_split = rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED && rules->pipeline_engine &&
+                               rules->pipeline_parallel > 0 && rules->num_layers % rules->pipeline_parallel != 0;
+    if (r->s->zero_bubble && rules->pipeline_parallel > 1)
+        strategy->schedule = TPP_SCHEDULE_ZB_H1;
     read_context(rules, strategy);
     read_recompute(rules, strategy);
     enum tpp_code code = tpp_strategy_complete(strategy, job, err);
@@ -375,7 +406,10 @@ enum tpp_code tpp_plan_from_megatron(const struct tpp_megatron_settings *setting
         code = tpp_job_check(&out->job, &out->model, err);
     if (code != TPP_OK)
         return code;
-    read_stack(settings, release, hardware, &out->job, &out->stack);
+    if (settings->rules.framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
+        read_deepspeed_stack(settings, hardware, &out->job, &out->stack);
+    else
+        read_stack(settings, release, hardware, &out->job, &out->stack);
     code = tpp_stack_check(&out->stack, &hardware->gpu, &out->job, err);
     return code != TPP_OK ? code : read_strategy(&r, &out->job, &out->strategy, err);
 }

@@ -1,4 +1,5 @@
-/* plan_reading.h - settings of a command line as model, job, stack and strategy: what a prediction is made of. */
+/* plan_reading.h - settings of a command line as model, job, stack and strategy: what a prediction is made of. The
+ * framework is the settings'. */
 #ifndef TPP_PLANNER_LAUNCH_PLAN_READING_H
 #define TPP_PLANNER_LAUNCH_PLAN_READING_H
 

@@ -9,7 +9,7 @@ static bool is_number(const char *name)
     return *name != '\0' && strspn(name, "0123456789") == strlen(name);
 }
 
-/* Set in every login: known on the machine only, and not left open by the script. */
+/* Set in every login or by Slurm: known on the machine only, and not left open by the script. */
 static bool is_of_the_machine(const char *name)
 {
     static const char *const names[] = {"PWD",    "HOME", "USER",   "HOSTNAME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH",
@@ -18,7 +18,7 @@ static bool is_of_the_machine(const char *name)
         if (strcmp(names[i], name) == 0)
             return true;
     }
-    return strlen(name) == 1 && strchr("0?$!-", *name) != NULL;
+    return strncmp(name, "SLURM_", 6) == 0 || (strlen(name) == 1 && strchr("0?$!-", *name) != NULL);
 }
 
 uint32_t tpp_shell_missing(struct tpp_shell_script *s, const char *name, uint32_t line)

@@ -2,6 +2,7 @@
  * and whatever command it finds can be read as one of Megatron-LM. */
 #include "tests/fuzz/fuzz_target.h"
 
+#include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
 
@@ -31,6 +32,20 @@ static void read_plan(const struct tpp_megatron_settings *settings, const struct
         FUZZ_CHECK(err.message[0] != '\0' && err.where[0] != '\0');
 }
 
+static void read_as_deepspeed(const struct tpp_launch_line *line, const struct tpp_shell_script *script)
+{
+    struct tpp_arguments arguments;
+    struct tpp_megatron_settings settings;
+    struct tpp_problems problems = {0};
+    FUZZ_CHECK(tpp_deepspeed_read(line->arguments, script, &arguments, &settings, &problems, NULL) == TPP_OK);
+    settings.rules.world_size = 8;
+    tpp_deepspeed_find_dead(&arguments, &settings, &problems);
+    tpp_megatron_find_violations(&arguments, &settings.rules, TPP_RELEASE_NEWEST, 1, &problems);
+    read_plan(&settings, &arguments, &problems);
+    tpp_problems_release(&problems);
+    tpp_arguments_release(&arguments);
+}
+
 static void read_line(const struct tpp_shell_script *script)
 {
     struct tpp_launch_line line;
@@ -49,6 +64,7 @@ static void read_line(const struct tpp_shell_script *script)
     tpp_megatron_find_violations(&arguments, &settings.rules, TPP_RELEASE_NEWEST, 1, &problems);
     tpp_problems_sort(&problems);
     FUZZ_CHECK(!problems.failed);
+    read_as_deepspeed(&line, script);
     tpp_problems_release(&problems);
     tpp_arguments_release(&arguments);
 }

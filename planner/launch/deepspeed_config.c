@@ -1,0 +1,92 @@
+/* deepspeed_config.c - see deepspeed_config.h; launch formats, section 3. */
+#include "planner/launch/deepspeed_config.h"
+
+#include "costmodel/base/json_read.h"
+
+#include <string.h>
+
+static const struct tpp_shell_file *find_file(const struct tpp_shell_script *script, const char *path)
+{
+    size_t count;
+    const struct tpp_shell_file *files = tpp_shell_files(script, &count);
+    for (size_t i = count; i > 0; i--) { /* the last one written stays */
+        if (strcmp(files[i - 1].path.text, path) == 0)
+            return &files[i - 1];
+    }
+    return NULL;
+}
+
+/* A whole number that DeepSpeed takes (5e8 is one); UNSET for "auto" and anything else. */
+static int64_t whole(struct tpp_json object, const char *name)
+{
+    double value = 0;
+    struct tpp_json member;
+    if (!tpp_json_member(object, name, &member) || !tpp_json_is_number(member) ||
+        tpp_json_as_number(member, 0, 1e12, &value, NULL) != TPP_OK)
+        return TPP_RULE_UNSET;
+    return (int64_t)value;
+}
+
+static bool is_enabled(struct tpp_json root, const char *name)
+{
+    struct tpp_json object;
+    bool enabled = false;
+    return tpp_json_member(root, name, &object) && tpp_json_is_object(object) &&
+           tpp_json_get_bool(object, "enabled", &enabled, NULL) == TPP_OK && enabled;
+}
+
+static bool offloads(struct tpp_json zero, const char *name)
+{
+    struct tpp_json object;
+    const char *device = "none";
+    return tpp_json_member(zero, name, &object) && tpp_json_is_object(object) &&
+           tpp_json_get_string(object, "device", &device, NULL) == TPP_OK && strcmp(device, "none") != 0;
+}
+
+static void read_root(struct tpp_json root, struct tpp_deepspeed_config *config)
+{
+    struct tpp_json zero;
+    config->is_known = true;
+    config->train_batch_size = whole(root, "train_batch_size");
+    config->micro_batch_size = whole(root, "train_micro_batch_size_per_gpu");
+    config->accumulation = whole(root, "gradient_accumulation_steps");
+    config->fp16 = is_enabled(root, "fp16");
+    config->bf16 = is_enabled(root, "bf16");
+    config->zero_stage = 0;
+    if (!tpp_json_member(root, "zero_optimization", &zero) || !tpp_json_is_object(zero))
+        return;
+    int64_t stage = whole(zero, "stage");
+    config->zero_stage = stage == TPP_RULE_UNSET ? 0 : stage;
+    config->reduce_bucket_size = whole(zero, "reduce_bucket_size");
+    config->allgather_bucket_size = whole(zero, "allgather_bucket_size");
+    config->offloads_optimizer = offloads(zero, "offload_optimizer");
+    config->offloads_parameters = offloads(zero, "offload_param");
+}
+
+void tpp_deepspeed_config_read(const struct tpp_arguments *arguments, const struct tpp_shell_script *script,
+                               struct tpp_megatron_settings *settings, struct tpp_problems *problems)
+{
+    const struct tpp_argument *argument = tpp_argument_find(arguments, "--deepspeed_config");
+    struct tpp_json_document *document;
+    struct tpp_error err = {.code = TPP_OK};
+    if (argument == NULL || argument->num_values == 0 || script == NULL)
+        return;
+    const struct tpp_shell_file *file = find_file(script, argument->values[0].text);
+    if (file == NULL) {
+        tpp_problems_add(problems, "unknown-config", TPP_SEVERITY_INFO, argument->word->line,
+                         "write it with a here-document in the script to have it checked",
+                         "%.120s is not written by the script, and not read here: the options alone are checked",
+                         argument->values[0].text);
+        return;
+    }
+    settings->config.line = file->content.line;
+    if (tpp_json_parse(file->content.text, strlen(file->content.text), "ds_config", &document, &err) != TPP_OK) {
+        bool is_open = file->content.note != 0;
+        tpp_problems_add(problems, is_open ? "unknown-config" : "bad-config",
+                         is_open ? TPP_SEVERITY_INFO : TPP_SEVERITY_ERROR, file->content.line, err.hint,
+                         "the DeepSpeed configuration that the script writes cannot be read: %s", err.message);
+        return;
+    }
+    read_root(tpp_json_root(document), &settings->config);
+    tpp_json_document_free(document);
+}

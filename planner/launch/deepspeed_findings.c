@@ -1,0 +1,127 @@
+/* deepspeed_findings.c - where the options of Megatron-DeepSpeed and its ds_config.json contradict each other. */
+#include "planner/launch/deepspeed_arguments.h"
+
+static bool is_set(int64_t value)
+{
+    return value != TPP_RULE_UNSET;
+}
+
+static int64_t data_parallel(const struct tpp_rule_settings *rules)
+{
+    int64_t model_parallel = rules->tensor_parallel * rules->pipeline_parallel * rules->context_parallel;
+    return model_parallel > 0 ? rules->world_size / model_parallel : 1;
+}
+
+/* MD-16, and what BLOOM's fork refuses while it reads its options. */
+static void check_pairs(const struct tpp_arguments *arguments, const struct tpp_megatron_settings *s,
+                        struct tpp_problems *problems)
+{
+    const struct tpp_argument *type = tpp_argument_find(arguments, "--position-embedding-type");
+    bool is_rotary = type != NULL && s->rules.position == TPP_RULE_POSITION_ROPE;
+    if (s->rules.has_train_iters && s->rules.has_train_samples)
+        tpp_problems_add(problems, "MD-16", TPP_SEVERITY_ERROR, tpp_argument_line(arguments, "--train-samples"),
+                         "give one of them", "--train-iters and --train-samples exclude each other");
+    if (is_rotary && tpp_argument_find(arguments, "--max-position-embeddings") != NULL)
+        tpp_problems_add(problems, "MD", TPP_SEVERITY_ERROR, tpp_argument_line(arguments, "--max-position-embeddings"),
+                         "take --max-position-embeddings out",
+                         "rotary positions refuse --max-position-embeddings in BLOOM's fork");
+    if (tpp_argument_find(arguments, "--glu-activation") != NULL &&
+        tpp_argument_find(arguments, "--no-bias-gelu-fusion") == NULL)
+        tpp_problems_add(problems, "MD", TPP_SEVERITY_ERROR, tpp_argument_line(arguments, "--glu-activation"),
+                         "add --no-bias-gelu-fusion", "--glu-activation needs --no-bias-gelu-fusion");
+}
+
+/* MD-10, and the ramp-up of MD-13: the first batch is the smallest. */
+static void check_options(const struct tpp_arguments *arguments, const struct tpp_megatron_settings *s,
+                          struct tpp_problems *problems)
+{
+    const struct tpp_rule_settings *rules = &s->rules;
+    int64_t unit = data_parallel(rules) * rules->micro_batch_size;
+    if (s->foreign_ddp && rules->bf16)
+        tpp_problems_add(problems, "MD-10", TPP_SEVERITY_ERROR, tpp_argument_line(arguments, "--DDP-impl"),
+                         "use --DDP-impl local", "bf16 needs --DDP-impl local");
+    if (!is_set(rules->rampup_start) || !is_set(rules->global_batch_size) || unit < 1)
+        return;
+    bool is_reached =
+        rules->rampup_increment > 0 && (rules->global_batch_size - rules->rampup_start) % rules->rampup_increment == 0;
+    if (rules->rampup_start % unit != 0 || !is_reached)
+        tpp_problems_add(problems, "MD-13", TPP_SEVERITY_ERROR, tpp_argument_line(arguments, "--rampup-batch-size"),
+                         "start at a multiple of micro-batch * data-parallel ranks",
+                         "a ramp-up from %lld by %lld to %lld sequences does not divide by micro-batch * data-parallel "
+                         "ranks = %lld in every step",
+                         (long long)rules->rampup_start, (long long)rules->rampup_increment,
+                         (long long)rules->global_batch_size, (long long)unit);
+}
+
+/* MD-7, DS-1: train_batch_size = micro * accumulation * data-parallel ranks, and both equal the options. */
+static void check_batch(const struct tpp_megatron_settings *s, struct tpp_problems *problems)
+{
+    const struct tpp_rule_settings *rules = &s->rules;
+    const struct tpp_deepspeed_config *config = &s->config;
+    int64_t data = data_parallel(rules);
+    if (is_set(config->train_batch_size) && is_set(rules->global_batch_size) &&
+        config->train_batch_size != rules->global_batch_size)
+        tpp_problems_add(problems, "MD-7", TPP_SEVERITY_ERROR, config->line, "write the same number in both",
+                         "train_batch_size is %lld, --global-batch-size is %lld", (long long)config->train_batch_size,
+                         (long long)rules->global_batch_size);
+    if (is_set(config->micro_batch_size) && config->micro_batch_size != rules->micro_batch_size)
+        tpp_problems_add(problems, "MD-7", TPP_SEVERITY_ERROR, config->line, "write the same number in both",
+                         "train_micro_batch_size_per_gpu is %lld, --micro-batch-size is %lld",
+                         (long long)config->micro_batch_size, (long long)rules->micro_batch_size);
+    if (!is_set(config->train_batch_size) || !is_set(config->micro_batch_size) || !is_set(config->accumulation) ||
+        data < 1 || config->micro_batch_size < 1)
+        return;
+    if ((double)config->micro_batch_size * (double)config->accumulation * (double)data !=
+        (double)config->train_batch_size)
+        tpp_problems_add(problems, "DS-1", TPP_SEVERITY_ERROR, config->line,
+                         "leave gradient_accumulation_steps out: it follows from the others",
+                         "train_batch_size %lld is not micro-batch %lld * accumulation %lld * %lld data-parallel ranks",
+                         (long long)config->train_batch_size, (long long)config->micro_batch_size,
+                         (long long)config->accumulation, (long long)data);
+}
+
+static bool are_sizes(const struct tpp_rule_settings *rules)
+{
+    const int64_t sizes[] = {rules->world_size, rules->tensor_parallel, rules->pipeline_parallel,
+                             rules->context_parallel, rules->micro_batch_size};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i] < 1 || sizes[i] > TPP_RULE_MAX_SIZE)
+            return false;
+    }
+    return true;
+}
+
+void tpp_deepspeed_find_dead(const struct tpp_arguments *arguments, const struct tpp_megatron_settings *s,
+                             struct tpp_problems *problems)
+{
+    const struct tpp_rule_settings *rules = &s->rules;
+    const struct tpp_deepspeed_config *config = &s->config;
+    if (!are_sizes(rules)) /* the rules say so */
+        return;
+    check_options(arguments, s, problems);
+    check_pairs(arguments, s, problems);
+    if (rules->sequence_parallel && rules->tensor_parallel == 1)
+        tpp_problems_add(problems, "dead-setting", TPP_SEVERITY_WARNING,
+                         tpp_argument_line(arguments, "--sequence-parallel"), "take it out",
+                         "--sequence-parallel does nothing with one tensor-parallel rank");
+    if (!config->is_known)
+        return;
+    check_batch(s, problems);
+    if (config->fp16 && config->bf16)
+        tpp_problems_add(problems, "DS-2", TPP_SEVERITY_ERROR, config->line, "enable one",
+                         "fp16 and bf16 are both enabled in the DeepSpeed configuration");
+    if ((config->bf16 && rules->fp16) || (config->fp16 && rules->bf16))
+        tpp_problems_add(problems, "other-precision", TPP_SEVERITY_ERROR, config->line, "enable the same one in both",
+                         "the DeepSpeed configuration has another precision than the options");
+    if (s->written_zero_stage != config->zero_stage && tpp_argument_find(arguments, "--zero-stage") != NULL)
+        tpp_problems_add(problems, "MD-6", TPP_SEVERITY_WARNING, tpp_argument_line(arguments, "--zero-stage"),
+                         "write the same stage in both: the one of the configuration is used",
+                         "--zero-stage is %lld, the stage of the configuration %lld", (long long)s->written_zero_stage,
+                         (long long)config->zero_stage);
+    if (config->offloads_parameters && config->zero_stage != 3)
+        tpp_problems_add(problems, "DS-7", TPP_SEVERITY_ERROR, config->line, "use stage 3, or take offload_param out",
+                         "offload_param needs ZeRO stage 3");
+    if (config->offloads_optimizer && config->zero_stage == 0)
+        tpp_problems_add(problems, "DS-7", TPP_SEVERITY_ERROR, config->line,
+                         "use stage 1, 2 or 3, or take offload_optimizer out", "offload_optimizer needs a ZeRO stage");
+}

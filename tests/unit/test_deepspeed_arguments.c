@@ -1,0 +1,238 @@
+/* Scripts of Megatron-DeepSpeed: options, the configuration that they write, and where the two contradict each other.
+ *
+ * When TPP_SHARED_VECTORS names a folder with megatron-deepspeed.jsonl and bigscience.jsonl (argument lines with the
+ * verdict of the real code), those are compared too. */
+#include "costmodel/base/file.h"
+#include "costmodel/base/json_read.h"
+#include "planner/launch/deepspeed_arguments.h"
+#include "planner/launch/launch_line.h"
+#include "planner/launch/plan_reading.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct reading {
+    struct tpp_shell_script *script;
+    struct tpp_launch_line line;
+    struct tpp_arguments arguments;
+    struct tpp_megatron_settings settings;
+    struct tpp_problems problems;
+};
+
+#define SHAPE                                                                                                          \
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 "
+#define BATCH "--micro-batch-size 4 --global-batch-size 64 --train-iters 10 --lr 1e-4 "
+
+static void read_script(struct reading *r, const char *text, int64_t world_size)
+{
+    struct tpp_error err = {.code = TPP_OK};
+    memset(r, 0, sizeof *r);
+    if (tpp_shell_read(text, strlen(text), "t", NULL, 0, &r->script, &err) != TPP_OK ||
+        tpp_launch_line_find(r->script, "t", &r->line, &err) != TPP_OK)
+        fail_msg("%s at %s", err.message, err.where);
+    assert_int_equal(tpp_deepspeed_read(r->line.arguments, r->script, &r->arguments, &r->settings, &r->problems, &err),
+                     TPP_OK);
+    r->settings.rules.world_size = world_size;
+    r->settings.rules.cuda_device_max_connections = 1;
+    tpp_deepspeed_find_dead(&r->arguments, &r->settings, &r->problems);
+    tpp_megatron_find_violations(&r->arguments, &r->settings.rules, TPP_RELEASE_NEWEST, 1, &r->problems);
+}
+
+static void release_reading(struct reading *r)
+{
+    tpp_problems_release(&r->problems);
+    tpp_arguments_release(&r->arguments);
+    tpp_shell_free(r->script);
+}
+
+static const struct tpp_problem *find(const struct reading *r, const char *code)
+{
+    for (size_t i = 0; i < r->problems.count; i++) {
+        if (strcmp(r->problems.items[i].code, code) == 0)
+            return &r->problems.items[i];
+    }
+    return NULL;
+}
+
+/* A script that writes this configuration and starts eight ranks with these options. */
+static void read_with_config(struct reading *r, const char *config, const char *options)
+{
+    char text[4096];
+    snprintf(text, sizeof text,
+             "C=ds.json\ncat <<EOT > $C\n%s\nEOT\ndeepspeed --num_gpus 8 pretrain_gpt.py " SHAPE BATCH
+             "--deepspeed --deepspeed_config $C %s",
+             config, options);
+    read_script(r, text, 8);
+}
+
+static void test_options_and_configuration_become_one_plan(void **state)
+{
+    struct reading r;
+    struct tpp_plan_reading plan;
+    struct tpp_error err = {.code = TPP_OK};
+    struct tpp_hardware hardware = {.gpu = {.has_bf16 = true}};
+    (void)state;
+    read_with_config(
+        &r,
+        "{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 4, \"fp16\": {\"enabled\": true},"
+        " \"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8, \"allgather_bucket_size\": 2e8,"
+        " \"offload_optimizer\": {\"device\": \"cpu\"}}}",
+        "--fp16 --zero-stage 2 --no-pipeline-parallel --checkpoint-activations --vocab-size 50257 "
+        "--tensor-model-parallel-size 2");
+    assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
+    if (tpp_plan_from_megatron(&r.settings, &r.arguments, TPP_RELEASE_NEWEST, &hardware, NULL, "m", &plan, &r.problems,
+                               &err) != TPP_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(plan.stack.framework, TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    assert_int_equal(plan.stack.engine, TPP_ENGINE_DEEPSPEED);
+    assert_int_equal(plan.job.precision, TPP_PRECISION_FP16);
+    assert_int_equal(plan.strategy.tensor_parallel, 2);
+    assert_int_equal(plan.strategy.data_parallel, 4);
+    assert_int_equal(plan.strategy.num_micro_batches, 4); /* 64 / (4 * 4) */
+    assert_int_equal(plan.strategy.zero_stage, 2);
+    assert_int_equal(plan.strategy.recompute, TPP_RECOMPUTE_FULL);
+    assert_int_equal(plan.strategy.reduce_bucket_size, 500000000);
+    assert_int_equal(plan.strategy.allgather_bucket_size, 200000000);
+    assert_int_equal(plan.strategy.offload, TPP_OFFLOAD_OPTIMIZER);
+    release_reading(&r);
+}
+
+static void check(const char *config, const char *options, const char *code)
+{
+    struct reading r;
+    read_with_config(&r, config, options);
+    if (find(&r, code) == NULL)
+        fail_msg("no %s for %s with %s", code, options, config);
+    release_reading(&r);
+}
+
+static void test_contradictions(void **state)
+{
+    (void)state;
+    check("{\"train_batch_size\": 32}", "--fp16", "MD-7");
+    check("{\"train_micro_batch_size_per_gpu\": 2}", "--fp16", "MD-7");
+    /* 4 * 1 * 8 = 32 */
+    check("{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 4, \"gradient_accumulation_steps\": 1}",
+          "--fp16", "DS-1");
+    check("{\"zero_optimization\": {\"stage\": 1}}", "--zero-stage 0", "MD-6");
+    check("{\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", "--fp16", "DS-2");
+    check("{\"bf16\": {\"enabled\": true}}", "--fp16", "other-precision");
+    check("{\"zero_optimization\": {\"stage\": 2, \"offload_param\": {\"device\": \"cpu\"}}}", "--no-pipeline-parallel",
+          "DS-7");
+    check("{\"train_batch_size\": }", "--fp16", "bad-config");
+    check("{\"train_batch_size\": $X }", "--fp16", "unknown-config");
+}
+
+/* Field cases C14 and C15: the pipeline engine refuses stage 2 and 3, also for one stage, unless it is switched off.
+ * The stage is that of the configuration. */
+static void test_the_pipeline_engine_and_the_zero_stage(void **state)
+{
+    struct reading r;
+    (void)state;
+    check("{\"zero_optimization\": {\"stage\": 2}}", "--pipeline-model-parallel-size 2 --zero-stage 2", "MD-5");
+    check("{\"zero_optimization\": {\"stage\": 3}}", "--tensor-model-parallel-size 4 --zero-stage 3", "MD-5");
+    read_with_config(&r, "{\"zero_optimization\": {\"stage\": 3}}",
+                     "--tensor-model-parallel-size 4 --zero-stage 3 --no-pipeline-parallel");
+    assert_null(find(&r, "MD-5"));
+    release_reading(&r);
+}
+
+/* Field case C13: 28 heads do not divide by 8 sequence-parallel ranks. */
+static void test_ulysses_cuts_heads(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r,
+                "deepspeed --num_gpus 8 pretrain_gpt.py --num-layers 28 --hidden-size 3584 --num-attention-heads 28 "
+                "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 8 --bf16 "
+                "--ds-sequence-parallel-size 8 --deepspeed --no-pipeline-parallel",
+                8);
+    assert_non_null(find(&r, "MD-3"));
+    release_reading(&r);
+}
+
+static void test_options_of_the_forks(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "deepspeed p.py " SHAPE "--deepspeed --num-query-groups 2", 8); /* Megatron-LM's name */
+    assert_non_null(find(&r, "unknown-option"));
+    release_reading(&r);
+    read_script(&r,
+                "deepspeed p.py " SHAPE BATCH
+                "--deepspeed --position-embedding-type alibi --pp-partition-method 'type:transformer|embedding' "
+                "--embed-layernorm --bf16",
+                8);
+    assert_null(find(&r, "unknown-option"));
+    assert_true(r.settings.alibi && r.settings.embedding_norm);
+    release_reading(&r);
+}
+
+/* ---- the reference lines, where they are ---- */
+
+static void compare(struct tpp_json line, unsigned *agreeing, unsigned *disagreeing)
+{
+    const char *id = "", *arguments, *verdict;
+    uint64_t world_size;
+    char text[8192];
+    struct reading r;
+    assert_int_equal(tpp_json_get_string(line, "id", &id, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_string(line, "args", &arguments, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_string(line, "verdict", &verdict, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_u64(line, "world_size", 1, 1u << 20, &world_size, NULL), TPP_OK);
+    snprintf(text, sizeof text, "torchrun pretrain_gpt.py %s", arguments);
+    read_script(&r, text, (int64_t)world_size);
+    bool refused = tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR);
+    bool expected = strncmp(verdict, "ok", 2) != 0;
+    *agreeing += refused == expected;
+    *disagreeing += refused != expected;
+    if (refused != expected)
+        print_message("# %s: the real code says %s, we say %s\n", id, verdict,
+                      refused ? r.problems.items[0].message : "ok");
+    release_reading(&r);
+}
+
+static void test_agrees_with_the_lines(void **state)
+{
+    static const char *const names[] = {"megatron-deepspeed.jsonl", "bigscience.jsonl"};
+    unsigned agreeing = 0, disagreeing = 0;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char path[4096], *data;
+        size_t length;
+        snprintf(path, sizeof path, "%s/%s", getenv("TPP_SHARED_VECTORS"), names[i]);
+        assert_int_equal(tpp_file_read(path, 1u << 20, &data, &length, NULL), TPP_OK);
+        for (char *at = data; *at != '\0';) {
+            size_t line_length = strcspn(at, "\n");
+            struct tpp_json_document *document;
+            assert_int_equal(tpp_json_parse(at, line_length, path, &document, NULL), TPP_OK);
+            compare(tpp_json_root(document), &agreeing, &disagreeing);
+            tpp_json_document_free(document);
+            at += line_length + (at[line_length] == '\n');
+        }
+        free(data);
+    }
+    print_message("# %u verdicts agree, %u do not\n", agreeing, disagreeing);
+    assert_int_equal(disagreeing, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options_and_configuration_become_one_plan),
+        cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_the_pipeline_engine_and_the_zero_stage),
+        cmocka_unit_test(test_ulysses_cuts_heads),
+        cmocka_unit_test(test_options_of_the_forks),
+    };
+    const struct CMUnitTest lines[] = {cmocka_unit_test(test_agrees_with_the_lines)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (getenv("TPP_SHARED_VECTORS") != NULL)
+        failed += cmocka_run_group_tests(lines, NULL, NULL);
+    return failed;
+}
