@@ -196,10 +196,6 @@ static double bucket_bytes(const struct tpp_walk *walk, const struct tpp_walk_st
 
 /* 10.1: reserved over allocated with static shapes, best case of the published runs. */
 static const double static_fragmentation = 0.04;
-/* Standard deviation of log(predicted / measured) of the total: what the probability is made of (section 12). */
-static const double total_sigma = 0.05;
-/* 10.2 rule 9: above this share of the card the allocator starts to retry. */
-static const double tight_fraction = 0.92;
 
 double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy)
 {
@@ -234,10 +230,10 @@ static void sum_up(const struct tpp_walk *walk, struct tpp_memory *memory)
 void tpp_walk_verdict(struct tpp_memory *memory)
 {
     memory->fragmentation_fraction = memory->terms[TPP_MEMORY_RESERVE] / memory->peak_reserved_bytes;
-    const double z = log(memory->device_total_bytes / memory->capacity_bytes) / total_sigma;
+    const double z = log(memory->device_total_bytes / memory->capacity_bytes) / TPP_MEMORY_TOTAL_SIGMA;
     memory->out_of_memory_probability = 0.5 * erfc(-z / sqrt(2));
     memory->fit = memory->device_total_bytes > memory->capacity_bytes                     ? TPP_FIT_DOES_NOT_FIT
-                  : memory->device_total_bytes > tight_fraction * memory->capacity_bytes ? TPP_FIT_TIGHT
+                  : memory->device_total_bytes > TPP_MEMORY_TIGHT_FRACTION * memory->capacity_bytes ? TPP_FIT_TIGHT
                                                                                            : TPP_FIT_FITS;
 }
 

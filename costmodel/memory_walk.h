@@ -21,6 +21,12 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
 /* Bits of one NF4 weight with double quantisation, over 8 [exact], E15: (4 + 8/64 + 32/(64*256)) / 8. */
 #define TPP_NF4_BYTES ((4.0 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
 
+/* Standard deviation of log(predicted / measured) of a device's total (section 12): what the out-of-memory probability is
+ * made of. */
+#define TPP_MEMORY_TOTAL_SIGMA 0.05
+/* 10.2 rule 9: above this share of the card the allocator starts to retry. */
+#define TPP_MEMORY_TIGHT_FRACTION 0.92
+
 struct tpp_walk_stage {
     const struct tpp_layer *decoder;    /* one decoder layer */
     const struct tpp_layer *embedding;  /* NULL when the stage has none */

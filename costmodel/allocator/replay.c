@@ -1,6 +1,7 @@
 #include "costmodel/allocator/replay_parts.h"
 
 #include "costmodel/evaluator.h"
+#include "costmodel/memory_walk.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +9,8 @@
 
 /* Steps of fixed lengths after which the pools have settled, if they ever do. */
 static const uint32_t max_settling_steps = 8;
-/* Standard deviation of log(predicted / measured) of the total (cost-model section 12), and the shares of a card and of
- * draws from which on a plan is tight: as in memory_walk.c. */
-static const double total_sigma = 0.05, tight_fraction = 0.92, tight_probability = 0.05;
+/* Share of draws that run out of memory from which on a plan is tight. */
+static const double tight_probability = 0.05;
 
 struct tpp_replay_options tpp_replay_defaults(void)
 {
@@ -167,7 +167,7 @@ static enum tpp_code draw_runs_out(struct tpp_evaluator *evaluator, const struct
                                    const struct tpp_replay_options *options, const struct tpp_replay *nominal,
                                    uint32_t draw, bool *runs_out, struct tpp_error *err)
 {
-    const double scale = exp(total_sigma * quantile(draw, options->num_draws));
+    const double scale = exp(TPP_MEMORY_TOTAL_SIGMA * quantile(draw, options->num_draws));
     const uint64_t device_bytes = (uint64_t)(scale * (double)options->device_bytes);
     const bool fixed = has_fixed_lengths(options);
     struct tpp_replay_failure failure = {.happened = false};
@@ -221,7 +221,7 @@ enum tpp_code tpp_replay_plan(struct tpp_evaluator *evaluator, const struct tpp_
         return code;
     }
     const double total = (double)(out->peak_reserved_bytes + outside);
-    const double limit = tight_fraction * (double)(resolved.device_bytes + outside);
+    const double limit = TPP_MEMORY_TIGHT_FRACTION * (double)(resolved.device_bytes + outside);
     out->fit = out->failure.happened                                                          ? TPP_FIT_DOES_NOT_FIT
                : out->num_retries > 0 || total > limit || out->out_of_memory_probability >= tight_probability ? TPP_FIT_TIGHT
                                                                                               : TPP_FIT_FITS;
