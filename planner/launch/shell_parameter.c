@@ -188,12 +188,23 @@ static void give_default(struct braces *b, bool has_colon, char sign, struct tpp
         tpp_shell_set(s, b->parameter.name, value);
 }
 
+/* What a match is never longer than: only a * takes more than one character. */
+static size_t longest_match(struct tpp_shell_text pattern, size_t room)
+{
+    for (size_t i = 0; i < pattern.count; i++) {
+        if (pattern.cells[i].byte == '*')
+            return room;
+    }
+    return pattern.count < room ? pattern.count : room;
+}
+
 /* The piece of `text` that is left when what matches is taken off its beginning or end. */
 static struct tpp_shell_text cut_match(struct tpp_shell_script *s, struct tpp_shell_text text,
                                        struct tpp_shell_text pattern, bool at_end, bool longest)
 {
-    for (size_t i = 0; i <= text.count && !tpp_shell_failed(s); i++) {
-        size_t length = longest ? text.count - i : i;
+    const size_t limit = longest_match(pattern, text.count);
+    for (size_t i = 0; i <= limit && !tpp_shell_failed(s); i++) {
+        size_t length = longest ? limit - i : i;
         struct tpp_shell_text piece =
             at_end ? tpp_shell_slice(text, text.count - length, text.count) : tpp_shell_slice(text, 0, length);
         if (tpp_shell_matches(s, pattern, piece) == TPP_YES)
@@ -206,7 +217,7 @@ static struct tpp_shell_text cut_match(struct tpp_shell_script *s, struct tpp_sh
 static size_t match_length(struct tpp_shell_script *s, struct tpp_shell_text text, size_t at,
                            struct tpp_shell_text pattern)
 {
-    for (size_t end = text.count; end > at && !tpp_shell_failed(s); end--) {
+    for (size_t end = at + longest_match(pattern, text.count - at); end > at && !tpp_shell_failed(s); end--) {
         if (tpp_shell_matches(s, pattern, tpp_shell_slice(text, at, end)) == TPP_YES)
             return end - at;
     }

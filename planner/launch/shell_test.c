@@ -3,13 +3,15 @@
 
 #include <string.h>
 
+enum { CELLS_A_STEP = 64 }; /* to see whether a cell is known is much less work than a step */
+
 static bool is_special(struct tpp_shell_cell cell, char c)
 {
     return cell.note == 0 && cell.kind != TPP_SHELL_QUOTED && cell.byte == c;
 }
 
 /* [abc], [a-z], [!x] at `at`: 1 when `c` is in it; *end is behind it, or `at` when it is no set. */
-static bool is_in_set(struct tpp_shell_text pattern, size_t at, char c, size_t *end)
+static bool is_in_set(struct tpp_shell_script *s, struct tpp_shell_text pattern, size_t at, char c, size_t *end)
 {
     size_t close = at + 1;
     bool is_negated = tpp_shell_byte(pattern, close) == '!' || tpp_shell_byte(pattern, close) == '^', is_in = false;
@@ -17,7 +19,7 @@ static bool is_in_set(struct tpp_shell_text pattern, size_t at, char c, size_t *
     for (close = first + 1; close < pattern.count && pattern.cells[close].byte != ']'; close++)
         ;
     *end = at;
-    if (close >= pattern.count)
+    if (!tpp_shell_step(s, close - at) || close >= pattern.count)
         return false;
     *end = close + 1;
     for (size_t i = first; i < close; i++) {
@@ -32,14 +34,14 @@ static bool is_in_set(struct tpp_shell_text pattern, size_t at, char c, size_t *
 }
 
 /* True when the pattern's next item takes this character; *next is behind the item. */
-static bool takes(struct tpp_shell_text pattern, size_t at, char c, size_t *next)
+static bool takes(struct tpp_shell_script *s, struct tpp_shell_text pattern, size_t at, char c, size_t *next)
 {
     *next = at + 1;
     if (is_special(pattern.cells[at], '?'))
         return true;
     if (is_special(pattern.cells[at], '[')) {
         size_t end;
-        bool is_in = is_in_set(pattern, at, c, &end);
+        bool is_in = is_in_set(s, pattern, at, c, &end);
         if (end > at) {
             *next = end;
             return is_in;
@@ -56,7 +58,7 @@ static bool matches(struct tpp_shell_script *s, struct tpp_shell_text pattern, s
         if (p < pattern.count && is_special(pattern.cells[p], '*')) {
             star = p++;
             mark = t;
-        } else if (p < pattern.count && takes(pattern, p, text.cells[t].byte, &next)) {
+        } else if (p < pattern.count && takes(s, pattern, p, text.cells[t].byte, &next)) {
             p = next;
             t++;
         } else if (star != SIZE_MAX) {
@@ -76,6 +78,8 @@ enum tpp_shell_truth tpp_shell_matches(struct tpp_shell_script *s, struct tpp_sh
 {
     if (pattern.count == 1 && is_special(pattern.cells[0], '*'))
         return TPP_YES;
+    if (!tpp_shell_step(s, (pattern.count + text.count) / CELLS_A_STEP))
+        return TPP_MAYBE;
     if (!tpp_shell_is_known(pattern) || !tpp_shell_is_known(text))
         return TPP_MAYBE;
     return matches(s, pattern, text) ? TPP_YES : TPP_NO;

@@ -338,6 +338,27 @@ static void test_work_is_bounded(void **state)
     assert_int_equal(tpp_shell_read(deep, sizeof deep - 1, "t", NULL, 0, &script, &err), TPP_E_UNSUPPORTED);
 }
 
+/* Patterns on long texts: what is quick in bash is read, and what is not is given up. */
+static void test_patterns_are_bounded(void **state)
+{
+    enum { LENGTH = 20000 };
+    static char text[3 * LENGTH];
+    struct tpp_shell_script *script;
+    struct tpp_error err;
+    (void)state;
+    memset(text, 'b', sizeof text);
+    memcpy(text, "A=", 2);
+    int used = LENGTH + snprintf(text + LENGTH, LENGTH, "c.sh\nA=${A//b/}\nrun ${A%%.sh} ${A##*.} ${A/c/dd} ${A#?}\n");
+    assert_int_equal(tpp_shell_read(text, (size_t)used, "t", NULL, 0, &script, &err), TPP_OK);
+    assert_words(command_at(script, 0)->words, "run|c|sh|dd.sh|.sh");
+    tpp_shell_free(script);
+    memset(text + 2, 'b', sizeof text - 2);
+    used = LENGTH + snprintf(text + LENGTH, LENGTH, "\n[[ $A == *[");
+    memcpy(text + sizeof text - 13, " ]]\nrun me\n", 12);
+    memset(text + used, 'a', sizeof text - 13 - (size_t)used);
+    assert_int_equal(tpp_shell_read(text, sizeof text - 1, "t", NULL, 0, &script, &err), TPP_E_UNSUPPORTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_names_of_files_that_are_read_are_noted),
         cmocka_unit_test(test_what_is_no_script_is_named_with_its_line),
         cmocka_unit_test(test_work_is_bounded),
+        cmocka_unit_test(test_patterns_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
