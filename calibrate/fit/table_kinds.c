@@ -159,7 +159,7 @@ static enum tpp_csv_row read_best_gemm(const struct tpp_csv *table, struct tpp_s
     gemm->m = strtod(tpp_csv_cell(table, "shape"), &end);
     gemm->n = *end == 'x' ? strtod(end + 1, &end) : 0;
     gemm->k = *end == 'x' ? strtod(end + 1, &end) : 0;
-    if (gemm->m < 1 || gemm->n < 1 || gemm->k < 1 || gemm->m * gemm->n * gemm->k > 1e18 || *end) {
+    if (!(gemm->m >= 1 && gemm->n >= 1 && gemm->k >= 1 && gemm->m * gemm->n * gemm->k <= 1e18) || *end) {
         return TPP_CSV_UNUSED;
     }
     if (!tpp_csv_number(table, "best_tflops", &teraflops) || !(teraflops > 0) ||

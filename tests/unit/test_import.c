@@ -115,6 +115,18 @@ static void broken_rows_of_a_table_are_counted(void **state)
     tpp_samples_release(&samples);
 }
 
+static void shapes_that_are_no_numbers_are_left_out(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = read_text("gpu,dtype,best_tflops,peak_tflops,efficiency,shape,software\n"
+                                           "X,bf16,100,200,0.5,nanx1024x1024,t\n"
+                                           "X,bf16,100,200,0.5,1024xinfx1024,t\n"
+                                           "X,bf16,100,200,0.5,1024x1024x1024,t\n");
+    assert_int_equal(samples.count, 1);
+    CHECK_NUMBER(samples.items[0].seconds, 2.0 * 1024 * 1024 * 1024 / 100e12, 1e-12);
+    tpp_samples_release(&samples);
+}
+
 static void unknown_tables_are_refused(void **state)
 {
     (void)state;
@@ -264,6 +276,7 @@ int main(void)
         cmocka_unit_test(tables_of_attention_give_time_and_shape),
         cmocka_unit_test(tables_of_memory_bound_kernels_count_their_traffic),
         cmocka_unit_test(broken_rows_of_a_table_are_counted),
+        cmocka_unit_test(shapes_that_are_no_numbers_are_left_out),
         cmocka_unit_test(unknown_tables_are_refused),
         cmocka_unit_test(samples_files_keep_repeats_as_median_and_spread),
         cmocka_unit_test(a_samples_file_without_a_row_says_what_is_wrong),
