@@ -72,7 +72,8 @@ enum tpp_code tpp_simulation_collect(struct tpp_simulation *simulation, struct t
         result->optimizer_seconds = optimized - barrier;
         result->gradient_exposed_seconds = barrier - result->pipeline_seconds + last->start_seconds - optimized;
     }
-    result->bubble_fraction = 1 - busy_seconds(result) / (build->num_stages * result->pipeline_seconds);
+    /* The sum of a stage that never waits may round to a little more than the pipeline's seconds. */
+    result->bubble_fraction = fmax(0, 1 - busy_seconds(result) / (build->num_stages * result->pipeline_seconds));
     result->num_events = tpp_graph_num_events(build->graph);
     result->num_tasks = num_tasks;
     result->num_bytes = tpp_graph_bytes(build->graph) + result->num_ops * sizeof(*result->ops) +

@@ -84,6 +84,23 @@ static void a_step_that_would_not_fit_in_memory_is_refused(void **state)
     tpp_evaluator_free(scene.evaluator);
 }
 
+/* A stage alone waits for nobody: no bubble, and not a little less than none. */
+static void one_stage_has_no_bubble(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"tp=2,cp=2,mbs=1,sp=1", "tp=4,mbs=2,sp=1", "tp=1,mbs=1"};
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    for (uint64_t batch = 32; batch <= 256; batch += 32) {
+        struct scene scene;
+        make_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM, 8, batch);
+        for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+            const double bubble = run(&scene, texts[i], &options).bubble_fraction;
+            assert_true(bubble >= 0 && bubble < 1e-12);
+        }
+        tpp_evaluator_free(scene.evaluator);
+    }
+}
+
 static void passes_are_reported_stage_by_stage(void **state)
 {
     (void)state;
@@ -198,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_out_of_range_are_refused),
         cmocka_unit_test(a_step_that_would_not_fit_in_memory_is_refused),
+        cmocka_unit_test(one_stage_has_no_bubble),
         cmocka_unit_test(passes_are_reported_stage_by_stage),
         cmocka_unit_test(a_slow_network_port_slows_what_passes_it),
         cmocka_unit_test(a_single_hardware_queue_takes_the_overlap_from_fsdp),
