@@ -88,15 +88,12 @@ static void a_step_that_would_not_fit_in_memory_is_refused(void **state)
 static void one_stage_has_no_bubble(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"tp=2,cp=2,mbs=1,sp=1", "tp=4,mbs=2,sp=1", "tp=1,mbs=1"};
     const struct tpp_simulation_options options = tpp_simulation_options_defaults();
-    for (uint64_t batch = 32; batch <= 256; batch += 32) {
+    for (uint64_t batch = 8; batch <= 40; batch += 8) {
         struct scene scene;
-        make_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM, 8, batch);
-        for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-            const double bubble = run(&scene, texts[i], &options).bubble_fraction;
-            assert_true(bubble >= 0 && bubble < 1e-12);
-        }
+        make_scene(&scene, TPP_FRAMEWORK_MEGATRON_DEEPSPEED, 8, batch);
+        const double bubble = run(&scene, "mbs=1,zero=3", &options).bubble_fraction;
+        assert_true(bubble >= 0 && bubble < 1e-12);
         tpp_evaluator_free(scene.evaluator);
     }
 }
