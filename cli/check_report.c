@@ -124,6 +124,8 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
         {"num_experts", rules->num_experts == TPP_RULE_UNSET && is_deepspeed ? 1 : rules->num_experts},
         {"experts_per_token", rules->num_experts != TPP_RULE_UNSET ? rules->experts_per_token : TPP_RULE_UNSET},
         {"zero_stage", rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED ? rules->zero_stage : TPP_RULE_UNSET},
+        {"first_stage_layers", rules->first_stage_layers},
+        {"last_stage_layers", rules->last_stage_layers},
         {"recompute_num_layers", rules->recompute_num_layers},
         {"rampup_start", rules->rampup_start},
         {"rampup_increment", rules->rampup_increment},
@@ -135,6 +137,7 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
     }
     tpp_json_add_bool(writer, object, "sequence_parallel", rules->sequence_parallel);
     tpp_json_add_bool(writer, object, "tp_comm_overlap", rules->tp_comm_overlap);
+    tpp_json_add_bool(writer, object, "optimizer_cpu_offload", rules->optimizer_cpu_offload);
     tpp_json_add_bool(writer, object, "distributed_optimizer", rules->distributed_optimizer);
     tpp_json_add_bool(writer, object, "overlap_grad_reduce", rules->overlap_grad_reduce);
     tpp_json_add_bool(writer, object, "overlap_param_gather", rules->overlap_param_gather);

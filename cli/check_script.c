@@ -5,6 +5,7 @@
 #include "hwprofiles/profiles.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/plan_reading.h"
+#include "planner/launch/swift_arguments.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,11 +56,13 @@ static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *e
         if (code != TPP_OK)
             return code;
     }
-    if (check->framework != TPP_FRAMEWORK_MEGATRON_LM && check->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
-        return tpp_fail(err, TPP_E_NOT_BUILT, check->file,
-                        "scripts of megatron-lm and megatron-deepspeed are read; use tp-plan predict with the same "
-                        "sizes in --strategy",
-                        "scripts of %s are not read in this release", tpp_framework_name(check->framework));
+    if (check->framework != TPP_FRAMEWORK_MEGATRON_LM && check->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
+        check->framework != TPP_FRAMEWORK_MS_SWIFT)
+        return tpp_fail(
+            err, TPP_E_NOT_BUILT, check->file,
+            "scripts of megatron-lm, megatron-deepspeed and ms-swift are read; use tp-plan predict with the same "
+            "sizes in --strategy",
+            "scripts of %s are not read in this release", tpp_framework_name(check->framework));
     return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
                              "--framework-version", &check->release, err);
 }
@@ -172,10 +175,21 @@ static void set_world(struct tpp_check *check)
 
 /* ---- judging ---- */
 
+/* The shape is the model's, the batch has defaults. */
+static bool add_missing_swift(struct tpp_check *check)
+{
+    if (tpp_argument_find(&check->given, "--model") == NULL)
+        tpp_problems_add(&check->problems, "missing-option", TPP_SEVERITY_ERROR, check->line.command->line, "write it",
+                         "--model is missing");
+    return !check->settings.is_incomplete;
+}
+
 /* False when a prediction lacks something. */
 static bool add_missing(struct tpp_check *check)
 {
     const size_t before = check->problems.count;
+    if (check->framework == TPP_FRAMEWORK_MS_SWIFT)
+        return add_missing_swift(check);
     const struct tpp_rule_settings *rules = &check->settings.rules;
     const struct {
         const char *name;
@@ -211,6 +225,8 @@ static void add_environment(struct tpp_check *check)
     check->settings.rules.cuda_device_max_connections = TPP_RULE_UNSET;
     if (connections != NULL && tpp_argument_integer(connections->text, &number))
         check->settings.rules.cuda_device_max_connections = number;
+    else if (check->framework == TPP_FRAMEWORK_MS_SWIFT) /* sets it by itself */
+        check->settings.rules.cuda_device_max_connections = 1;
     if (is_on(blocking))
         tpp_problems_add(&check->problems, "launch-blocking", TPP_SEVERITY_WARNING, blocking->line,
                          "take it out: it is for finding faults",
@@ -306,6 +322,9 @@ static enum tpp_code read_options(struct tpp_check *check, struct tpp_error *err
     if (check->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         return tpp_deepspeed_read(check->line.arguments, check->script, &check->given, &check->settings,
                                   &check->problems, err);
+    if (check->framework == TPP_FRAMEWORK_MS_SWIFT)
+        return tpp_swift_read(check->line.arguments, check->script, check->line.entry, &check->given, &check->settings,
+                              &check->problems, err);
     return tpp_megatron_read(check->line.arguments, check->script, check->line.entry, check->release, &check->given,
                              &check->settings, &check->problems, err);
 }
@@ -314,8 +333,27 @@ static void add_dead(struct tpp_check *check)
 {
     if (check->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         tpp_deepspeed_find_dead(&check->given, &check->settings, &check->problems);
-    else
+    else if (check->framework == TPP_FRAMEWORK_MEGATRON_LM)
         tpp_megatron_find_dead(&check->given, &check->settings, check->release, &check->problems);
+}
+
+/* Without a model only the rules of sizes can be asked, and nothing predicted. */
+static enum tpp_code judge_swift(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
+{
+    const struct tpp_argument *named = tpp_argument_find(&check->given, "--model");
+    const bool has_length = check->settings.rules.sequence_length > 0;
+    tpp_swift_set_shape(&check->settings, model);
+    add_dead(check);
+    tpp_megatron_find_violations(&check->given, &check->settings.rules, check->release, check->line.command->line,
+                                 &check->problems);
+    if (model != NULL && has_length)
+        return try_to_predict(check, model, err);
+    tpp_problems_add(&check->problems, "no-prediction", TPP_SEVERITY_WARNING,
+                     named != NULL ? named->word->line : check->line.command->line,
+                     model == NULL ? "give its config.json with --model" : "write --max_length",
+                     "the step cannot be predicted: %s is not known",
+                     model == NULL ? "the shape of the model" : "the length of a sequence");
+    return TPP_OK;
 }
 
 static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
@@ -335,6 +373,8 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
     if (!is_complete)
         return TPP_OK;
     set_world(check);
+    if (check->framework == TPP_FRAMEWORK_MS_SWIFT)
+        return judge_swift(check, check->arguments->model != NULL ? &model : tpp_swift_model(&check->given), err);
     add_dead(check);
     tpp_megatron_find_violations(&check->given, &check->settings.rules, check->release, check->line.command->line,
                                  &check->problems);

@@ -59,6 +59,9 @@ static void set_field(const struct tpp_argument *a, const struct tpp_argument_ma
     case TPP_SET_FALSE:
         *(bool *)field = false;
         break;
+    case TPP_SET_SWITCH:
+        *(bool *)field = tpp_word_index("false|False|0|no", value) == 4;
+        break;
     case TPP_SET_CHOICE:
         if (tpp_word_index(mapping->words, value) < count_words(mapping->words))
             *(unsigned *)field = tpp_word_index(mapping->words, value); /* enums of this project are unsigned */

@@ -254,6 +254,12 @@ static bool is_training(const struct tpp_launch_line *line)
     return options > 0;
 }
 
+/* Writes a checkpoint in another format: looked at when there is nothing else. */
+static bool is_export(const struct tpp_launch_line *line)
+{
+    return strcmp(line->entry, "export") == 0;
+}
+
 enum tpp_code tpp_launch_line_find(const struct tpp_shell_script *script, const char *file,
                                    struct tpp_launch_line *line, struct tpp_error *err)
 {
@@ -263,7 +269,8 @@ enum tpp_code tpp_launch_line_find(const struct tpp_shell_script *script, const 
         struct tpp_launch_line here;
         if (!read_command(script, &commands[i], &here) || !is_training(&here))
             continue;
-        if (found == 0 || !here.command->is_conditional || line->command->is_conditional)
+        bool is_better = !here.command->is_conditional || line->command->is_conditional;
+        if (found == 0 || is_export(line) || (is_better && !is_export(&here)))
             *line = here;
         found++;
     }

@@ -57,6 +57,9 @@ struct tpp_megatron_settings {
     int64_t checkpoint_num_layers;
     int64_t written_zero_stage; /* --zero-stage; the rules have the one that is used */
     struct tpp_deepspeed_config config;
+    /* ms-swift: */
+    bool trains_adapters;
+    int64_t lora_rank, packing_length;
     /* Without effect: */
     bool no_position_embedding, no_masked_softmax_fusion, use_mcore_models;
 };

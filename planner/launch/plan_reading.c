@@ -180,7 +180,8 @@ static void read_job(const struct tpp_megatron_settings *s, struct tpp_job *job)
                      : rules->fp16                   ? TPP_PRECISION_FP16
                      : rules->bf16                   ? TPP_PRECISION_BF16
                                                      : TPP_PRECISION_FP32;
-    job->task = s->gives_checkpoint ? TPP_TASK_SFT : TPP_TASK_PRETRAIN;
+    job->lora_rank = s->trains_adapters ? size_of(s->lora_rank) : job->lora_rank;
+    job->task = s->trains_adapters ? TPP_TASK_LORA : s->gives_checkpoint ? TPP_TASK_SFT : TPP_TASK_PRETRAIN;
     job->hidden_dropout = s->hidden_dropout;
     job->attention_dropout = s->attention_dropout;
 }
@@ -218,8 +219,9 @@ static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release r
                        const struct tpp_hardware *hardware, const struct tpp_job *job, struct tpp_stack *stack)
 {
     const struct tpp_rule_settings *rules = &s->rules;
-    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &hardware->gpu, job, stack);
-    snprintf(stack->release, sizeof stack->release, "%s", tpp_release_name(release));
+    tpp_stack_defaults(rules->framework, &hardware->gpu, job, stack);
+    if (rules->framework == TPP_FRAMEWORK_MEGATRON_LM)
+        snprintf(stack->release, sizeof stack->release, "%s", tpp_release_name(release));
     if (rules->torch_fsdp2 || rules->megatron_fsdp)
         stack->engine = TPP_ENGINE_FSDP2;
     tpp_stack_set_dtypes(stack, job);

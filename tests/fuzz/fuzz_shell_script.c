@@ -5,6 +5,7 @@
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
+#include "planner/launch/swift_arguments.h"
 
 #include <string.h>
 
@@ -46,6 +47,19 @@ static void read_as_deepspeed(const struct tpp_launch_line *line, const struct t
     tpp_arguments_release(&arguments);
 }
 
+static void read_as_swift(const struct tpp_launch_line *line, const struct tpp_shell_script *script)
+{
+    struct tpp_arguments arguments;
+    struct tpp_megatron_settings settings;
+    struct tpp_problems problems = {0};
+    FUZZ_CHECK(tpp_swift_read(line->arguments, script, line->entry, &arguments, &settings, &problems, NULL) == TPP_OK);
+    settings.rules.world_size = 8;
+    tpp_swift_set_shape(&settings, tpp_swift_model(&arguments));
+    tpp_megatron_find_violations(&arguments, &settings.rules, TPP_RELEASE_NEWEST, 1, &problems);
+    tpp_problems_release(&problems);
+    tpp_arguments_release(&arguments);
+}
+
 static void read_line(const struct tpp_shell_script *script)
 {
     struct tpp_launch_line line;
@@ -65,6 +79,7 @@ static void read_line(const struct tpp_shell_script *script)
     tpp_problems_sort(&problems);
     FUZZ_CHECK(!problems.failed);
     read_as_deepspeed(&line, script);
+    read_as_swift(&line, script);
     tpp_problems_release(&problems);
     tpp_arguments_release(&arguments);
 }

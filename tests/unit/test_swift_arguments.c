@@ -1,0 +1,195 @@
+/* Command lines of ms-swift's megatron side: defaults of its own, switches with values, names of 3.x, models that are
+ * only named.
+ *
+ * When TPP_SHARED_VECTORS names a folder with ms-swift-megatron.jsonl (lines with the verdict of the real code), those
+ * are compared too. */
+#include "costmodel/base/file.h"
+#include "costmodel/base/json_read.h"
+#include "costmodel/model/presets.h"
+#include "planner/launch/launch_line.h"
+#include "planner/launch/plan_reading.h"
+#include "planner/launch/swift_arguments.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct reading {
+    struct tpp_shell_script *script;
+    struct tpp_launch_line line;
+    struct tpp_arguments arguments;
+    struct tpp_megatron_settings settings;
+    struct tpp_problems problems;
+};
+
+static void read_script(struct reading *r, const char *text, int64_t world_size)
+{
+    struct tpp_error err = {.code = TPP_OK};
+    memset(r, 0, sizeof *r);
+    if (tpp_shell_read(text, strlen(text), "t", NULL, 0, &r->script, &err) != TPP_OK ||
+        tpp_launch_line_find(r->script, "t", &r->line, &err) != TPP_OK)
+        fail_msg("%s at %s", err.message, err.where);
+    assert_int_equal(
+        tpp_swift_read(r->line.arguments, r->script, r->line.entry, &r->arguments, &r->settings, &r->problems, &err),
+        TPP_OK);
+    r->settings.rules.world_size = world_size;
+    r->settings.rules.cuda_device_max_connections = 1;
+    tpp_swift_set_shape(&r->settings, tpp_swift_model(&r->arguments));
+    tpp_megatron_find_violations(&r->arguments, &r->settings.rules, TPP_RELEASE_NEWEST, 1, &r->problems);
+}
+
+static void release_reading(struct reading *r)
+{
+    tpp_problems_release(&r->problems);
+    tpp_arguments_release(&r->arguments);
+    tpp_shell_free(r->script);
+}
+
+static const struct tpp_problem *find(const struct reading *r, const char *code)
+{
+    for (size_t i = 0; i < r->problems.count; i++) {
+        if (strcmp(r->problems.items[i].code, code) == 0)
+            return &r->problems.items[i];
+    }
+    return NULL;
+}
+
+static void test_a_script_becomes_a_plan(void **state)
+{
+    struct reading r;
+    struct tpp_plan_reading plan;
+    struct tpp_error err = {.code = TPP_OK};
+    struct tpp_hardware hardware = {.gpu = {.has_bf16 = true}};
+    (void)state;
+    read_script(
+        &r,
+        "PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' \\\nNPROC_PER_NODE=8 \\\nCUDA_VISIBLE_DEVICES=0,1 \\\n"
+        "megatron sft \\\n  --model Qwen/Qwen2.5-7B-Instruct --dataset 'a/b#100' c \\\n"
+        "  --tensor_model_parallel_size 4 --sequence_parallel true --micro_batch_size 2 \\\n"
+        "  --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 \\\n"
+        "  --max_length 8192 --packing true --overlap_grad_reduce True --no_save_optim true\n",
+        8);
+    assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
+    assert_int_equal(r.line.ranks_per_node, 8);
+    const struct tpp_model *model = tpp_swift_model(&r.arguments);
+    assert_ptr_equal(model, tpp_model_preset("qwen2.5-7b"));
+    if (tpp_plan_from_megatron(&r.settings, &r.arguments, TPP_RELEASE_NEWEST, &hardware, model, "m", &plan, &r.problems,
+                               &err) != TPP_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(plan.stack.framework, TPP_FRAMEWORK_MS_SWIFT);
+    assert_int_equal(plan.job.task, TPP_TASK_SFT);
+    assert_int_equal(plan.job.global_batch_size, 16); /* its default */
+    assert_int_equal(plan.job.sequence_length, 8192);
+    assert_int_equal(plan.strategy.data_parallel, 2);
+    assert_int_equal(plan.strategy.num_micro_batches, 4); /* 16 / (2 * 2) */
+    assert_int_equal(plan.strategy.zero_stage, 1);        /* use_distributed_optimizer is on */
+    assert_true(plan.strategy.overlap_grad_reduce && !plan.strategy.overlap_param_gather);
+    assert_int_equal(plan.strategy.recompute, TPP_RECOMPUTE_FULL);
+    release_reading(&r);
+}
+
+static void test_switches_and_defaults(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "megatron pt --model m --use_distributed_optimizer false --tuner_type lora --lora_rank 32", 8);
+    assert_false(r.settings.rules.distributed_optimizer);
+    assert_true(r.settings.trains_adapters && !r.settings.gives_checkpoint);
+    assert_int_equal(r.settings.lora_rank, 32);
+    assert_int_equal(r.settings.rules.recompute, TPP_RULE_GRANULARITY_SELECTIVE);
+    assert_int_equal(r.settings.rules.expert_tensor_parallel, 1);
+    assert_null(tpp_swift_model(&r.arguments));
+    release_reading(&r);
+    read_script(&r, "megatron sft --model m --sequence_parallel maybe", 8);
+    assert_non_null(find(&r, "bad-value"));
+    release_reading(&r);
+}
+
+static void test_names_of_release_3(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "megatron sft --model m \\\n --train_type lora --load_safetensors true --sequence_paralel true", 8);
+    const struct tpp_problem *problem = find(&r, "renamed-option");
+    assert_non_null(problem);
+    assert_int_equal(problem->severity, TPP_SEVERITY_ERROR);
+    assert_int_equal(problem->line, 2);
+    assert_string_equal(problem->hint, "write --tuner_type");
+    problem = find(&r, "unknown-option"); /* may be of a class that is not listed */
+    assert_non_null(problem);
+    assert_int_equal(problem->severity, TPP_SEVERITY_WARNING);
+    assert_string_equal(problem->hint, "did you mean --sequence_parallel?");
+    release_reading(&r);
+}
+
+/* ---- the reference lines, where they are ---- */
+
+static void compare(struct tpp_json line, unsigned *agreeing, unsigned *disagreeing)
+{
+    const char *id = "", *arguments, *verdict;
+    uint64_t world_size;
+    struct tpp_text text;
+    struct reading r;
+    char *copy;
+    assert_int_equal(tpp_json_get_string(line, "id", &id, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_string(line, "args", &arguments, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_string(line, "verdict", &verdict, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_u64(line, "world_size", 1, 1u << 20, &world_size, NULL), TPP_OK);
+    tpp_text_init(&text);
+    tpp_text_append(&text, "megatron sft");
+    copy = strdup(arguments);
+    assert_non_null(copy);
+    for (char *word = strtok(copy, " "); word != NULL; word = strtok(NULL, " ")) {
+        tpp_text_append(&text, " ");
+        tpp_text_append_shell_word(&text, word);
+    }
+    read_script(&r, tpp_text_get(&text), (int64_t)world_size);
+    bool refused = tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR), expected = strncmp(verdict, "ok", 2) != 0;
+    *agreeing += refused == expected;
+    *disagreeing += refused != expected;
+    if (refused != expected)
+        print_message("# %s: the real code says %s, we say %s\n", id, verdict,
+                      refused ? r.problems.items[0].message : "ok");
+    release_reading(&r);
+    tpp_text_release(&text);
+    free(copy);
+}
+
+static void test_agrees_with_the_lines(void **state)
+{
+    unsigned agreeing = 0, disagreeing = 0;
+    char path[4096], *data;
+    size_t length;
+    (void)state;
+    snprintf(path, sizeof path, "%s/ms-swift-megatron.jsonl", getenv("TPP_SHARED_VECTORS"));
+    assert_int_equal(tpp_file_read(path, 1u << 20, &data, &length, NULL), TPP_OK);
+    for (char *at = data; *at != '\0';) {
+        size_t line_length = strcspn(at, "\n");
+        struct tpp_json_document *document;
+        assert_int_equal(tpp_json_parse(at, line_length, path, &document, NULL), TPP_OK);
+        compare(tpp_json_root(document), &agreeing, &disagreeing);
+        tpp_json_document_free(document);
+        at += line_length + (at[line_length] == '\n');
+    }
+    free(data);
+    print_message("# %u verdicts agree, %u do not\n", agreeing, disagreeing);
+    assert_int_equal(disagreeing, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_script_becomes_a_plan),
+        cmocka_unit_test(test_switches_and_defaults),
+        cmocka_unit_test(test_names_of_release_3),
+    };
+    const struct CMUnitTest lines[] = {cmocka_unit_test(test_agrees_with_the_lines)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (getenv("TPP_SHARED_VECTORS") != NULL)
+        failed += cmocka_run_group_tests(lines, NULL, NULL);
+    return failed;
+}
