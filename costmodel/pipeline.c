@@ -29,6 +29,12 @@ static double edges(const struct tpp_strategy *strategy)
     }
 }
 
+/* Of schedules that hold up to 2p - 1 micro-batches: weight gradients fill the gaps of as many. */
+static double bubble_of_2p(double p, double m, double others_seconds, double others_weight_seconds)
+{
+    return fmax(0, others_seconds - others_weight_seconds * (1 + fmin(m - 1, 2 * (p - 1)) / (p - 1)));
+}
+
 /* Fill and drain: what the critical stage waits for the others. */
 static double bubble(const struct tpp_strategy *strategy, const struct tpp_pipeline_times *times)
 {
@@ -44,9 +50,9 @@ static double bubble(const struct tpp_strategy *strategy, const struct tpp_pipel
         return fmax(0, R - R_W * (1 + fmin(m - 1, p - 1) / (p - 1)));
     case TPP_SCHEDULE_ZB_H2:
     case TPP_SCHEDULE_ZB_V:
-        return fmax(0, R - R_W * (1 + fmin(m - 1, 2 * (p - 1)) / (p - 1)));
+        return bubble_of_2p(p, m, R, R_W);
     case TPP_SCHEDULE_ZB_2P:
-        return 0;
+        return m >= 3 * p ? 0 : bubble_of_2p(p, m, R, R_W);
     case TPP_SCHEDULE_DUALPIPE:
         return fmax(0, (p / 2 - 1) / (p - 1) * (2 * R - R_F - 3 * R_W));
     case TPP_SCHEDULE_DUALPIPEV:

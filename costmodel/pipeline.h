@@ -32,7 +32,7 @@ struct tpp_pipeline {
  *                4(p-1) Tc
  *   zb-h2        m T + max(0, R - R_W (1 + min(m-1, 2p-2)/(p-1))) + 2(p-1) Tc, of the longest stage's own span
  *   zb-v         as zb-h2: nothing for F = B = W, an approximation for other ratios
- *   zb-2p        m T + 2(p-1) Tc, its own span, for m >= 3p
+ *   zb-2p        m T + 2(p-1) Tc, its own span, for m >= 3p; as zb-h2 for fewer
  *   dualpipe     m T + (p/2-1)/(p-1) (R + (R - R_F) - 3 R_W), with nothing hidden in F&B; dualpipev: half of p-1 such
  *                stages. Exact for F = B = W; for other ratios within 20 % of the idle time
  *

@@ -104,6 +104,8 @@ static void zero_bubble_schedules_are_those_of_example_e8(void **state)
     CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_H1, 4, 1, 8, 1, 1, 1, 0), 27, 1e-12);
     CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_V, 4, 2, 8, 1, 1, 1, 0), 24, 1e-12); /* no bubble for F = B = W */
     CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_2P, 4, 1, 12, 1, 1, 1, 0), 36, 1e-12);
+    /* With 8 micro-batches the first stage of 8 gets its first gradient at 8 + 7, and then has 8 B and 8 W to do. */
+    CHECK_NUMBER(seconds_of(TPP_SCHEDULE_ZB_2P, 8, 1, 8, 1, 1, 1, 0), 31, 1e-12);
     /* DualPipe idles 6 with F = W = 1, B_full = 2, F&B = 3 on 8 stages; 4 stages of DualPipeV of twice the length also. */
     CHECK_NUMBER(seconds_of(TPP_SCHEDULE_DUALPIPE, 8, 1, 20, 1, 1, 1, 0), 66, 1e-12);
     CHECK_NUMBER(seconds_of(TPP_SCHEDULE_DUALPIPEV, 4, 2, 10, 2, 2, 2, 0), 66, 1e-12);
