@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_HINTS = 200 }; /* finding a name like another takes time: not for a flood of unknown ones */
+
 bool tpp_argument_integer(const char *text, int64_t *out)
 {
     char digits[24];
@@ -137,7 +139,8 @@ static void explain_release(struct reader *r, const struct tpp_shell_word *word,
 static void explain_unknown(struct reader *r, const struct tpp_shell_word *word, const char *name)
 {
     char hint[200];
-    const char *near = r->dialect->nearest != NULL ? r->dialect->nearest(name) : NULL;
+    bool is_worth_it = r->problems->count < MAX_HINTS && r->dialect->nearest != NULL;
+    const char *near = is_worth_it ? r->dialect->nearest(name) : NULL;
     if (near != NULL)
         snprintf(hint, sizeof hint, "did you mean %s?", near);
     else
@@ -295,7 +298,12 @@ enum tpp_code tpp_arguments_read(struct tpp_shell_words words, const struct tpp_
                                  struct tpp_problems *problems, struct tpp_error *err)
 {
     struct reader reader = {.words = words, .script = script, .dialect = dialect, .out = out, .problems = problems};
-    *out = (struct tpp_arguments){.items = calloc(words.count + 1, sizeof *out->items)};
+    *out = (struct tpp_arguments){.items = NULL};
+    if (words.count > TPP_ARGUMENTS_MAX_WORDS)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "script", "check how the command line is made",
+                        "the training has %zu words on its command line, more than %d", words.count,
+                        TPP_ARGUMENTS_MAX_WORDS);
+    out->items = calloc(words.count + 1, sizeof *out->items);
     if (out->items == NULL)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while reading the command line");
     for (size_t at = 0; at < words.count;)

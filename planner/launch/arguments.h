@@ -33,8 +33,11 @@ struct tpp_argument_dialect {
     bool takes_foreign; /* the program may have options of its own: an unknown one is a warning */
 };
 
+/* More words than any training has: a command line beyond it is refused, so that its time is bounded. */
+#define TPP_ARGUMENTS_MAX_WORDS 8192
+
 /* `script` names the reasons of unknown words; NULL when every word is known. The words must outlive *out, which the
- * caller releases. TPP_E_MEMORY only. */
+ * caller releases. TPP_E_MEMORY, and TPP_E_UNSUPPORTED for more than TPP_ARGUMENTS_MAX_WORDS words. */
 enum tpp_code tpp_arguments_read(struct tpp_shell_words words, const struct tpp_shell_script *script,
                                  const struct tpp_argument_dialect *dialect, struct tpp_arguments *out,
                                  struct tpp_problems *problems, struct tpp_error *err);

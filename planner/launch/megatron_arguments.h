@@ -66,7 +66,8 @@ struct tpp_megatron_settings {
 
 /* Reads the words into *out, with the defaults of the release for what is not given. World size and environment are the
  * caller's. `entry` is the program (NULL: pretrain_gpt.py): another one may have options of its own. *arguments is what
- * was given, released by the caller; strings in *out point into the words. TPP_E_MEMORY only. */
+ * was given, released by the caller; strings in *out point into the words. Fails as
+ * tpp_arguments_read does. */
 enum tpp_code tpp_megatron_read(struct tpp_shell_words words, const struct tpp_shell_script *script, const char *entry,
                                 enum tpp_release release, struct tpp_arguments *arguments,
                                 struct tpp_megatron_settings *out, struct tpp_problems *problems,

@@ -67,7 +67,8 @@ static void read_line(const struct tpp_shell_script *script)
     struct tpp_megatron_settings settings;
     struct tpp_problems problems = {0};
     struct tpp_error err;
-    if (tpp_launch_line_find(script, "fuzz.sh", &line, &err) != TPP_OK)
+    if (tpp_launch_line_find(script, "fuzz.sh", &line, &err) != TPP_OK ||
+        line.arguments.count > TPP_ARGUMENTS_MAX_WORDS)
         return;
     FUZZ_CHECK(line.nodes >= 0 && line.ranks_per_node >= 0 && line.entry != NULL);
     FUZZ_CHECK(tpp_megatron_read(line.arguments, script, line.entry, TPP_RELEASE_NEWEST, &arguments, &settings,

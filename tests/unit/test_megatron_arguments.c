@@ -97,6 +97,25 @@ static void test_words_that_the_parser_stops_at(void **state)
     check(START "--fp8-format e5m2", "bad-value", 2, "hybrid");
 }
 
+/* A flood of words would take minutes. */
+static void test_too_many_words_are_refused(void **state)
+{
+    static struct tpp_shell_word words[TPP_ARGUMENTS_MAX_WORDS + 1];
+    struct tpp_arguments arguments;
+    struct tpp_megatron_settings settings;
+    struct tpp_problems problems = {0};
+    struct tpp_error err = {.code = TPP_OK};
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        words[i] = (struct tpp_shell_word){.text = "--bf16", .line = 1};
+    const struct tpp_shell_words all = {words, sizeof words / sizeof *words};
+    assert_int_equal(tpp_megatron_read(all, NULL, NULL, TPP_RELEASE_NEWEST, &arguments, &settings, &problems, &err),
+                     TPP_E_UNSUPPORTED);
+    assert_true(err.message[0] != '\0' && err.hint[0] != '\0');
+    tpp_arguments_release(&arguments);
+    tpp_problems_release(&problems);
+}
+
 static void test_numbers_as_python_reads_them(void **state)
 {
     struct reading r;
@@ -277,12 +296,19 @@ static void test_launchers_and_their_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options_of_other_releases),       cmocka_unit_test(test_words_that_the_parser_stops_at),
-        cmocka_unit_test(test_numbers_as_python_reads_them),    cmocka_unit_test(test_layer_patterns),
-        cmocka_unit_test(test_settings_without_effect),         cmocka_unit_test(test_layers_that_do_not_divide),
-        cmocka_unit_test(test_chunks_that_do_not_divide),       cmocka_unit_test(test_sequences_that_do_not_divide),
-        cmocka_unit_test(test_micro_batches_that_do_not_group), cmocka_unit_test(test_batches_that_do_not_divide),
-        cmocka_unit_test(test_vocabularies_are_padded),         cmocka_unit_test(test_launchers_and_their_sizes),
+        cmocka_unit_test(test_options_of_other_releases),
+        cmocka_unit_test(test_words_that_the_parser_stops_at),
+        cmocka_unit_test(test_too_many_words_are_refused),
+        cmocka_unit_test(test_numbers_as_python_reads_them),
+        cmocka_unit_test(test_layer_patterns),
+        cmocka_unit_test(test_settings_without_effect),
+        cmocka_unit_test(test_layers_that_do_not_divide),
+        cmocka_unit_test(test_chunks_that_do_not_divide),
+        cmocka_unit_test(test_sequences_that_do_not_divide),
+        cmocka_unit_test(test_micro_batches_that_do_not_group),
+        cmocka_unit_test(test_batches_that_do_not_divide),
+        cmocka_unit_test(test_vocabularies_are_padded),
+        cmocka_unit_test(test_launchers_and_their_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
