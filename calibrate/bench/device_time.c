@@ -2,6 +2,7 @@
 #include "calibrate/bench/device.h"
 
 #include "calibrate/bench/host_statistics.h"
+#include "costmodel/base/statistics.h"
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -113,7 +114,7 @@ enum tpp_code tpp_device_estimate(struct tpp_device *device, const struct tpp_wo
     const struct tpp_work plain = {work->launch, work->context, work->what, true};
     const enum tpp_code code = tpp_device_time(device, &plain, 1, 3, repeats, err);
     if (code == TPP_OK) {
-        tpp_bench_sort(repeats, 3);
+        tpp_sort_numbers(repeats, 3);
         *seconds = repeats[1];
     }
     return code;

@@ -1,33 +1,8 @@
 #include "calibrate/bench/host_statistics.h"
 
+#include "costmodel/base/statistics.h"
+
 #include <math.h>
-#include <stdlib.h>
-
-static int compare(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-void tpp_bench_sort(double *values, size_t count)
-{
-    if (count > 1) {
-        qsort(values, count, sizeof *values, compare);
-    }
-}
-
-double tpp_bench_quantile(const double *sorted, size_t count, double fraction)
-{
-    if (count == 0) {
-        return 0;
-    }
-    const double position = fraction * (double)(count - 1);
-    const size_t below = (size_t)position;
-    if (below + 1 >= count) {
-        return sorted[count - 1];
-    }
-    return sorted[below] + (position - (double)below) * (sorted[below + 1] - sorted[below]);
-}
 
 /* The median of |x - median| over sorted values, without memory of its own: the distances of the values below and above
  * the median are two sorted runs, which are merged up to their middle. */
@@ -53,12 +28,12 @@ struct tpp_bench_summary tpp_bench_summarize(double *values, size_t count)
     if (count == 0) {
         return summary;
     }
-    tpp_bench_sort(values, count);
+    tpp_sort_numbers(values, count);
     summary.min = values[0];
     summary.max = values[count - 1];
-    summary.lower_quartile = tpp_bench_quantile(values, count, 0.25);
-    summary.median = tpp_bench_quantile(values, count, 0.5);
-    summary.upper_quartile = tpp_bench_quantile(values, count, 0.75);
+    summary.lower_quartile = tpp_sorted_quantile(values, count, 0.25);
+    summary.median = tpp_sorted_quantile(values, count, 0.5);
+    summary.upper_quartile = tpp_sorted_quantile(values, count, 0.75);
     /* 1.4826 MAD is the standard deviation of normal data. */
     const double limit = 5 * 1.4826 * median_distance(values, count, summary.median);
     for (size_t i = 0; i < count; i++) {

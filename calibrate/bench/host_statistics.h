@@ -12,12 +12,6 @@ struct tpp_bench_summary {
     size_t num_outliers; /* further from the median than 5 robust standard deviations (1.4826 MAD) */
 };
 
-void tpp_bench_sort(double *values, size_t count);
-
-/* Quantile of sorted values, 0 <= fraction <= 1, with linear interpolation between neighbours (position fraction
- * (n-1)); 0 when there are none. */
-double tpp_bench_quantile(const double *sorted, size_t count, double fraction);
-
 /* Sorts `values` in place. */
 struct tpp_bench_summary tpp_bench_summarize(double *values, size_t count);
 

@@ -3,6 +3,7 @@
 #include "calibrate/bench/gemm_lt.h"
 #include "calibrate/bench/host_statistics.h"
 #include "calibrate/bench/kernels.h"
+#include "costmodel/base/statistics.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -118,7 +119,7 @@ static enum tpp_code time_alone(struct bench *bench, struct chain chain, double 
         code = run_chains(bench, &chain, 1, err);
         own[i > 0 ? i - 1 : 0] = chain.seconds / chain.length;
     }
-    tpp_bench_sort(own, 3);
+    tpp_sort_numbers(own, 3);
     code = code ? code : tpp_bootstrap_all_gather(bench->all.run->bootstrap, &own[1], sizeof own[1], all, err);
     *seconds = 0;
     for (uint32_t rank = 0; rank < size && code == TPP_OK; rank++) {

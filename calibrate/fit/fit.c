@@ -1,7 +1,7 @@
 #include "calibrate/fit/fit.h"
 
 #include "calibrate/fit/fit_group.h"
-#include "calibrate/fit/statistics.h"
+#include "costmodel/base/statistics.h"
 
 #include <math.h>
 #include <stdio.h>

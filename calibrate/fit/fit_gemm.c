@@ -1,6 +1,6 @@
 /* Matrix products: cost-model 5.1. */
 #include "calibrate/fit/fit_group.h"
-#include "calibrate/fit/statistics.h"
+#include "costmodel/base/statistics.h"
 #include "costmodel/kernel_time.h"
 
 #include <math.h>

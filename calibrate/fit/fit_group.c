@@ -1,6 +1,6 @@
 #include "calibrate/fit/fit_group.h"
 
-#include "calibrate/fit/statistics.h"
+#include "costmodel/base/statistics.h"
 
 #include <math.h>
 #include <stdarg.h>

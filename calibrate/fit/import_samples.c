@@ -2,8 +2,8 @@
 #include "calibrate/fit/import.h"
 #include "calibrate/fit/lines.h"
 #include "calibrate/fit/nccl_log.h"
-#include "calibrate/fit/statistics.h"
 #include "costmodel/base/json_read.h"
+#include "costmodel/base/statistics.h"
 
 #include <math.h>
 #include <stdio.h>

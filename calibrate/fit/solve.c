@@ -1,6 +1,6 @@
 #include "calibrate/fit/solve.h"
 
-#include "calibrate/fit/statistics.h"
+#include "costmodel/base/statistics.h"
 
 #include <assert.h>
 #include <gsl/gsl_errno.h>

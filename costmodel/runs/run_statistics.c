@@ -1,5 +1,7 @@
 #include "costmodel/runs/run_statistics.h"
 
+#include "costmodel/base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,18 +26,12 @@ struct tpp_run_error tpp_run_error(const struct tpp_run *run, const struct tpp_r
     return error;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts `values` in place. */
 static double median_of(double *values, size_t count)
 {
     if (count == 0)
         return 0;
-    qsort(values, count, sizeof *values, compare_numbers);
+    tpp_sort_numbers(values, count);
     return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 

@@ -1,5 +1,6 @@
 /* Medians, quantiles, outliers, and how often to repeat. */
 #include "calibrate/bench/host_statistics.h"
+#include "costmodel/base/statistics.h"
 #include "tests/support/check_number.h"
 
 static void summary_of_odd_and_even_counts(void **state)
@@ -25,11 +26,11 @@ static void quantiles_lie_between_neighbours(void **state)
 {
     (void)state;
     const double sorted[] = {1, 2, 4, 8};
-    CHECK_NUMBER(tpp_bench_quantile(sorted, 4, 0), 1, 0);
-    CHECK_NUMBER(tpp_bench_quantile(sorted, 4, 1), 8, 0);
-    CHECK_NUMBER(tpp_bench_quantile(sorted, 4, 0.9), 6.8, 1e-12); /* position 2.7: 4 + 0.7 x 4 */
-    CHECK_NUMBER(tpp_bench_quantile(sorted, 1, 0.3), 1, 0);
-    CHECK_NUMBER(tpp_bench_quantile(sorted, 0, 0.5), 0, 0);
+    CHECK_NUMBER(tpp_sorted_quantile(sorted, 4, 0), 1, 0);
+    CHECK_NUMBER(tpp_sorted_quantile(sorted, 4, 1), 8, 0);
+    CHECK_NUMBER(tpp_sorted_quantile(sorted, 4, 0.9), 6.8, 1e-12); /* position 2.7: 4 + 0.7 x 4 */
+    CHECK_NUMBER(tpp_sorted_quantile(sorted, 1, 0.3), 1, 0);
+    CHECK_NUMBER(tpp_sorted_quantile(sorted, 0, 0.5), 0, 0);
 }
 
 static void outliers_are_far_in_robust_deviations(void **state)

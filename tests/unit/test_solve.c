@@ -1,7 +1,7 @@
 /* The solver: it finds the values that made the times, says how sure it is, and leaves alone what the times do not
  * determine. Times are made with the planner's formulas from values chosen here, then disturbed. */
 #include "calibrate/fit/solve.h"
-#include "calibrate/fit/statistics.h"
+#include "costmodel/base/statistics.h"
 #include "costmodel/kernel_time.h"
 #include "hwprofiles/profiles.h"
 

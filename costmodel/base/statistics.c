@@ -1,4 +1,4 @@
-#include "calibrate/fit/statistics.h"
+#include "costmodel/base/statistics.h"
 
 #include <stdlib.h>
 
@@ -10,7 +10,8 @@ static int compare_numbers(const void *a, const void *b)
 
 void tpp_sort_numbers(double *values, size_t count)
 {
-    qsort(values, count, sizeof *values, compare_numbers);
+    if (count > 1) /* of no numbers there may be no array */
+        qsort(values, count, sizeof *values, compare_numbers);
 }
 
 double tpp_sorted_quantile(const double *sorted, size_t count, double fraction)
