@@ -55,6 +55,11 @@ static double overlapped(double transfer_seconds, double num_buckets, double com
     return exposed + slowdown * (transfer_seconds - exposed);
 }
 
+double tpp_deepspeed_bucket_size(uint64_t given)
+{
+    return given > 0 ? (double)given : TPP_DEEPSPEED_DEFAULT_BUCKET;
+}
+
 double tpp_gradient_bucket_size(const struct tpp_stack *stack, const struct tpp_replicas *replicas, uint64_t given)
 {
     if (given > 0)
@@ -76,7 +81,7 @@ struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stac
     struct tpp_gradient_traffic traffic = {0};
     if (replicas->all.size <= 1 || strategy->zero_stage >= 3 || tpp_engine_is_fsdp(stack->engine))
         return traffic;
-    const bool is_deepspeed = stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+    const bool is_deepspeed = tpp_engine_is_deepspeed(stack->engine);
     const bool sharded = replicas->shard_ranks > 1, has_groups = replicas->replicate.size > 1;
     const bool scatter = sharded && !has_groups && !(is_deepspeed && strategy->zero_stage < 2);
     const bool may_overlap = !stack->launch_blocking && stack->engine != TPP_ENGINE_DEEPSPEED_PIPELINE;

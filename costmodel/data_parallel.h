@@ -14,6 +14,8 @@
 
 /* DeepSpeed's default reduce_bucket_size and allgather_bucket_size, elements (launch-formats 3). */
 #define TPP_DEEPSPEED_DEFAULT_BUCKET 5e8
+/* The bucket that is used, elements; `given` 0: the default. */
+double tpp_deepspeed_bucket_size(uint64_t given);
 
 struct tpp_replicas {
     struct tpp_group all;      /* dp * c ranks that hold the same parameters */

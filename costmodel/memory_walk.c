@@ -188,8 +188,7 @@ static double bucket_bytes(const struct tpp_walk *walk, const struct tpp_walk_st
         return stack->gradient_bytes * trainable_parameters(walk, stage);
     if (stack->engine != TPP_ENGINE_DEEPSPEED || strategy->zero_stage == 0 || replicas <= 1)
         return 0;
-    const double bucket =
-        strategy->reduce_bucket_size ? (double)strategy->reduce_bucket_size : TPP_DEEPSPEED_DEFAULT_BUCKET;
+    const double bucket = tpp_deepspeed_bucket_size(strategy->reduce_bucket_size);
     const double trainable = stage->num_layers * stage->decoder->trainable_parameters;
     return (strategy->overlap_grad_reduce ? 2 : 1) * stack->gradient_bytes * fmin(bucket, trainable);
 }

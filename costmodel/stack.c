@@ -139,6 +139,11 @@ bool tpp_engine_is_fsdp(enum tpp_engine engine)
     return engine == TPP_ENGINE_FSDP1 || engine == TPP_ENGINE_FSDP2;
 }
 
+bool tpp_engine_is_deepspeed(enum tpp_engine engine)
+{
+    return engine == TPP_ENGINE_DEEPSPEED || engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+}
+
 bool tpp_stack_is_plain_torch(const struct tpp_stack *stack)
 {
     return stack->framework == TPP_FRAMEWORK_HF_TRAINER || stack->framework == TPP_FRAMEWORK_LLM_FOUNDRY ||

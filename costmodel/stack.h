@@ -96,6 +96,7 @@ const char *tpp_engine_name(enum tpp_engine engine); /* "megatron", "deepspeed",
 bool tpp_engine_parse(const char *text, enum tpp_engine *out);
 bool tpp_attention_kernel_parse(const char *text, enum tpp_attention_kernel *out);
 bool tpp_engine_is_fsdp(enum tpp_engine engine);
+bool tpp_engine_is_deepspeed(enum tpp_engine engine); /* its pipeline engine included */
 /* Layers of plain PyTorch modules under autograd, not Megatron's (15.8, 15.9): Hugging Face, llm-foundry, other. */
 bool tpp_stack_is_plain_torch(const struct tpp_stack *stack);
 

@@ -13,11 +13,6 @@
 #define GOOD_RING_EFFICIENCY 0.85 /* of InfiniBand and RoCE with a NIC for one or two GPUs */
 #define POOR_RING_EFFICIENCY 0.25 /* published for four Omni-Path ports a node (15.6) */
 
-static bool is_deepspeed(const struct tpp_risk_context *c)
-{
-    return c->stack->engine == TPP_ENGINE_DEEPSPEED || c->stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
-}
-
 /* The term of communication that is exposed longest, and what makes it shorter. */
 static const char *exposed_hint(const struct tpp_cost *cost)
 {
@@ -111,7 +106,8 @@ static void bucket_burst(struct tpp_risk_context *c)
 {
     const struct tpp_strategy *s = c->strategy;
     const struct tpp_replicas replicas = tpp_replicas_make(s, c->stack, c->hardware->node.num_gpus);
-    if (s->zero_stage != 3 || !is_deepspeed(c) || replicas.shard.num_nodes < 2 || tpp_job_is_adapter(c->job)) {
+    if (s->zero_stage != 3 || !tpp_engine_is_deepspeed(c->stack->engine) || replicas.shard.num_nodes < 2 ||
+        tpp_job_is_adapter(c->job)) {
         return;
     }
     struct tpp_model_counts counts;

@@ -59,8 +59,7 @@ static void spread(struct tpp_tracer *tracer, const struct tpp_program *program,
 /* Engines that keep the states of all parameters in a few flat tensors. */
 static bool is_flat(const struct tpp_tracer *tracer)
 {
-    const enum tpp_engine engine = tracer->evaluator->stack->engine;
-    return engine == TPP_ENGINE_DEEPSPEED || engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+    return tpp_engine_is_deepspeed(tracer->evaluator->stack->engine);
 }
 
 /* Pieces of 4 bytes an element that the states consist of: master weight, moments, fp32 gradients; 2 of a pure 16-bit one. */
@@ -152,8 +151,7 @@ static void write_buckets(struct tpp_tracer *tracer)
             tpp_trace_allocate(tracer, name, fmin(left, ddp_bucket_bytes), TPP_TRACE_COMPUTE_STREAM);
     if (stack->engine != TPP_ENGINE_DEEPSPEED || strategy->zero_stage == 0 || replicas <= 1)
         return;
-    const double bucket =
-        strategy->reduce_bucket_size > 0 ? (double)strategy->reduce_bucket_size : TPP_DEEPSPEED_DEFAULT_BUCKET;
+    const double bucket = tpp_deepspeed_bucket_size(strategy->reduce_bucket_size);
     const double elements = fmin(bucket, trainable_on_stage(tracer, false));
     for (int i = 0; i < (strategy->overlap_grad_reduce ? 2 : 1); i++)
         tpp_trace_allocate(tracer, name, stack->gradient_bytes * elements, TPP_TRACE_COMPUTE_STREAM);

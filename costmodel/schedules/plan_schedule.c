@@ -1,8 +1,8 @@
 #include "costmodel/schedules/plan_schedule.h"
 
 #include "costmodel/evaluator.h"
+#include "costmodel/memory_walk.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 struct view {
@@ -11,15 +11,6 @@ struct view {
     const struct tpp_assembly *assembly;
     const struct tpp_stage *stages;
 };
-
-static double recomputed_layers(const struct tpp_strategy *strategy, double num_layers)
-{
-    if (strategy->recompute != TPP_RECOMPUTE_FULL)
-        return 0;
-    if (strategy->recompute_method == TPP_RECOMPUTE_UNIFORM || strategy->recompute_num_layers == 0)
-        return num_layers;
-    return fmin(num_layers, strategy->recompute_num_layers);
-}
 
 static void add_layers(const struct tpp_layer *layer, double times, struct tpp_schedule_chunk *chunk)
 {
@@ -64,7 +55,7 @@ static struct tpp_schedule_chunk make_chunk(const struct view *view, uint32_t in
     out.forward_seconds +=
         num_layers * assembly->sharded.forward_extra_seconds + (chunk == 0 ? assembly->root_seconds : 0);
     out.backward_seconds += num_layers * (assembly->sharded.backward_extra_seconds + assembly->core_seconds) +
-                            recomputed_layers(view->strategy, num_layers) * mean->section_seconds[TPP_SECTION_FORWARD];
+                            tpp_recomputed_layers(view->strategy, num_layers) * mean->section_seconds[TPP_SECTION_FORWARD];
     add_share_of_stage(view, index, num_layers, &out);
     return out;
 }

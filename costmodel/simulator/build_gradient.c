@@ -151,7 +151,7 @@ static void send_bucket(struct filler *filler, double elements)
     struct tpp_pen *pen = filler->pen;
     struct tpp_build *build = pen->build;
     const struct tpp_stack *stack = build->evaluator->stack;
-    const bool waits = stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+    const bool waits = tpp_engine_is_deepspeed(stack->engine);
     const bool is_expert = filler->part == TPP_PARAMETERS_EXPERT;
     const struct tpp_graph_task like = named(pen, is_expert ? "expert gradient bucket" : "gradient bucket");
     uint32_t after = tpp_pen_flush(pen);

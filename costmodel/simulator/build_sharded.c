@@ -144,8 +144,7 @@ static void reduce_unit(struct reducer *reducer, enum tpp_unit_kind kind)
 {
     struct tpp_build *build = reducer->pen->build;
     const double elements = unit_elements(build, kind);
-    const uint64_t given = build->strategy->reduce_bucket_size;
-    const double bucket = given > 0 ? (double)given : TPP_DEEPSPEED_DEFAULT_BUCKET;
+    const double bucket = tpp_deepspeed_bucket_size(build->strategy->reduce_bucket_size);
     if (elements <= 0)
         return;
     if (!is_deepspeed(build)) {

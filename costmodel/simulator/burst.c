@@ -24,10 +24,10 @@ enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tp
     const struct tpp_layer *layer = assembly.moe ? assembly.moe : assembly.decoder;
     const struct tpp_group *group = &assembly.replicas.shard;
     const struct tpp_links *links = &evaluator->links;
-    const double given = strategy->reduce_bucket_size > 0 ? (double)strategy->reduce_bucket_size
-                                                          : TPP_DEEPSPEED_DEFAULT_BUCKET;
     const bool is_deepspeed = evaluator->stack->engine == TPP_ENGINE_DEEPSPEED;
-    const double elements = is_deepspeed ? given : layer->trainable_parameters, n = group->size;
+    const double n = group->size;
+    const double elements =
+        is_deepspeed ? tpp_deepspeed_bucket_size(strategy->reduce_bucket_size) : layer->trainable_parameters;
     const double bytes = elements * evaluator->stack->reduce_bytes;
     if (elements <= 0)
         return TPP_OK;
