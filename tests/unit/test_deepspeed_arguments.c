@@ -2,11 +2,10 @@
  *
  * When TPP_SHARED_VECTORS names a folder with megatron-deepspeed.jsonl and bigscience.jsonl (argument lines with the
  * verdict of the real code), those are compared too. */
-#include "costmodel/base/file.h"
-#include "costmodel/base/json_read.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
+#include "tests/support/reference_lines.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,25 +199,8 @@ static void compare(struct tpp_json line, unsigned *agreeing, unsigned *disagree
 static void test_agrees_with_the_lines(void **state)
 {
     static const char *const names[] = {"megatron-deepspeed.jsonl", "bigscience.jsonl"};
-    unsigned agreeing = 0, disagreeing = 0;
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        char path[4096], *data;
-        size_t length;
-        snprintf(path, sizeof path, "%s/%s", getenv("TPP_SHARED_VECTORS"), names[i]);
-        assert_int_equal(tpp_file_read(path, 1u << 20, &data, &length, NULL), TPP_OK);
-        for (char *at = data; *at != '\0';) {
-            size_t line_length = strcspn(at, "\n");
-            struct tpp_json_document *document;
-            assert_int_equal(tpp_json_parse(at, line_length, path, &document, NULL), TPP_OK);
-            compare(tpp_json_root(document), &agreeing, &disagreeing);
-            tpp_json_document_free(document);
-            at += line_length + (at[line_length] == '\n');
-        }
-        free(data);
-    }
-    print_message("# %u verdicts agree, %u do not\n", agreeing, disagreeing);
-    assert_int_equal(disagreeing, 0);
+    reference_lines_agree(names, sizeof names / sizeof *names, compare);
 }
 
 int main(void)
