@@ -8,9 +8,10 @@ static size_t read_left(struct tpp_shell_text word, size_t *name_length, struct 
                         bool *appends)
 {
     size_t at = *name_length = tpp_shell_name_length(word, 0);
+    *subscript = (struct tpp_shell_text){NULL, 0};
+    *appends = false;
     if (at == 0)
         return 0;
-    *subscript = (struct tpp_shell_text){NULL, 0};
     if (tpp_shell_byte(word, at) == '[') {
         size_t begin = ++at;
         while (at < word.count && word.cells[at].byte != ']')
