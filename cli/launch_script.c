@@ -1,7 +1,6 @@
 #include "cli/launch_script.h"
 
 #include "costmodel/base/units.h"
-#include "planner/launch/launch.h"
 
 #include <stdio.h>
 
@@ -25,26 +24,48 @@ static void format_note(const struct tpp_cost *cost, char *note, size_t size)
              tpp_format_bytes(capacity, sizeof capacity, cost->memory.capacity_bytes), tpp_fit_name(cost->memory.fit));
 }
 
+/* `note` must outlive *request. */
+static enum tpp_code fill_request(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
+                                  const struct tpp_launch_choices *choices, const char *note,
+                                  struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const uint32_t per_node = inputs->hardware.node.num_gpus, num_gpus = inputs->job.num_gpus;
+    *request = (struct tpp_launch_request){.model = &inputs->model,
+                                           .hardware = &inputs->hardware,
+                                           .job = &inputs->job,
+                                           .stack = &inputs->stack,
+                                           .strategy = strategy,
+                                           .num_nodes = num_gpus > per_node ? num_gpus / per_node : 1,
+                                           .gpus_per_node = num_gpus > per_node ? per_node : num_gpus,
+                                           .slurm = choices->slurm,
+                                           .debug = choices->debug,
+                                           .job_name = choices->job_name,
+                                           .tool_version = TPP_VERSION,
+                                           .note = note};
+    return tpp_launch_release(&inputs->stack, &request->release, err);
+}
+
 enum tpp_code tpp_launch_script(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
                                 const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
                                 struct tpp_text *out, struct tpp_error *err)
 {
     char note[256];
-    const uint32_t per_node = inputs->hardware.node.num_gpus, num_gpus = inputs->job.num_gpus;
-    struct tpp_launch_request request = {.model = &inputs->model,
-                                         .hardware = &inputs->hardware,
-                                         .job = &inputs->job,
-                                         .stack = &inputs->stack,
-                                         .strategy = strategy,
-                                         .num_nodes = num_gpus > per_node ? num_gpus / per_node : 1,
-                                         .gpus_per_node = num_gpus > per_node ? per_node : num_gpus,
-                                         .slurm = choices->slurm,
-                                         .job_name = choices->job_name,
-                                         .tool_version = TPP_VERSION,
-                                         .note = note};
+    struct tpp_launch_request request;
     format_note(cost, note, sizeof note);
-    const enum tpp_code code = tpp_launch_release(&inputs->stack, &request.release, err);
+    const enum tpp_code code = fill_request(inputs, strategy, choices, note, &request, err);
     return code != TPP_OK ? code : tpp_launch_emit(&request, out, err);
+}
+
+enum tpp_code tpp_launch_files(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
+                               const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
+                               struct tpp_launch_output *launch, struct tpp_error *err)
+{
+    char note[256];
+    struct tpp_launch_request request;
+    *launch = (struct tpp_launch_output){.num_files = 0};
+    format_note(cost, note, sizeof note);
+    const enum tpp_code code = fill_request(inputs, strategy, choices, note, &request, err);
+    return code != TPP_OK ? code : tpp_launch_write(&request, launch, err);
 }
 
 void tpp_launch_add_json(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,

@@ -5,22 +5,26 @@
 #include "cli/job_options.h"
 #include "costmodel/base/text.h"
 #include "costmodel/evaluate.h"
-#include "planner/rules/release.h"
+#include "planner/launch/launch.h"
 
 #include <stdbool.h>
 
 struct tpp_launch_choices {
-    bool slurm;
+    bool slurm, debug;
     const char *job_name; /* NULL: the model's name */
 };
 
 /* The release of the framework: what --framework-version names, or the newest known. TPP_E_USAGE when it names none.
  * Frameworks that do not carry Megatron-LM's numbers always have the newest. */
 enum tpp_code tpp_launch_release(const struct tpp_stack *stack, enum tpp_release *release, struct tpp_error *err);
-/* Appends the script; fails as tpp_launch_emit does. */
+/* Appends one script that holds everything; fails as tpp_launch_emit does. */
 enum tpp_code tpp_launch_script(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
                                 const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
                                 struct tpp_text *out, struct tpp_error *err);
+/* The script and its configuration files apart; the caller releases *launch, also after a failure. */
+enum tpp_code tpp_launch_files(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
+                               const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
+                               struct tpp_launch_output *launch, struct tpp_error *err);
 /* "launch": the script, or null with "launch_error" when the framework has none for this plan. */
 void tpp_launch_add_json(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
                          const struct tpp_cost *cost, const struct tpp_launch_choices *choices,

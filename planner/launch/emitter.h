@@ -1,15 +1,29 @@
-/* emitter.h - what one framework brings to launch.c: a row in its table. */
+/* emitter.h - what one framework brings to launch.c: a row in its table.
+ *
+ * A new framework is a new file with one `emit`, and one row. Scripts are written with script.h; the texts of
+ * configuration files are made first and handed over with tpp_script_config. */
 #ifndef TPP_PLANNER_LAUNCH_EMITTER_H
 #define TPP_PLANNER_LAUNCH_EMITTER_H
 
-#include "planner/launch/launch.h"
+#include "planner/launch/script.h"
+
+/* Appends to script->out, whose header (tpp_script_header) is the first that it writes. Nodes, GPUs, model and job have
+ * been checked. TPP_E_UNSUPPORTED: the framework cannot say the plan; TPP_E_STRATEGY: it would refuse it. */
+typedef enum tpp_code tpp_launch_emit_function(const struct tpp_launch_request *request, struct tpp_script *script,
+                                               struct tpp_error *err);
 
 struct tpp_launch_emitter {
     enum tpp_framework framework;
-    /* Appends the script to `out`, which is empty. Nodes and GPUs have been checked. */
-    enum tpp_code (*emit)(const struct tpp_launch_request *request, struct tpp_text *out, struct tpp_error *err);
+    unsigned engines;  /* bits 1 << TPP_ENGINE_...; rows of one framework differ in them */
+    const char *title; /* for the header and messages: "Megatron-LM" */
+    bool has_releases; /* the release of the request is one of this framework: the header names it */
+    const struct tpp_launch_option *(*find_option)(
+        const char *name); /* its option table; NULL: options are not checked */
+    tpp_launch_emit_function *emit;
 };
 
-extern const struct tpp_launch_emitter tpp_launch_megatron_lm;
+#define TPP_LAUNCH_ANY_ENGINE (~0u)
+
+tpp_launch_emit_function tpp_launch_emit_megatron_lm; /* megatron_lm.c */
 
 #endif

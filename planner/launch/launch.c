@@ -1,62 +1,99 @@
 /* launch.c - finds the emitter of a framework. */
 #include "planner/launch/emitter.h"
 
-static const struct tpp_launch_emitter *const emitters[] = {
-    &tpp_launch_megatron_lm,
+static const struct tpp_launch_emitter emitters[] = {
+    {TPP_FRAMEWORK_MEGATRON_LM, TPP_LAUNCH_ANY_ENGINE, "Megatron-LM", true, tpp_launch_option_find,
+     tpp_launch_emit_megatron_lm},
 };
 #define NUM_EMITTERS (sizeof emitters / sizeof *emitters)
 
-const char *tpp_launch_framework_at(size_t index)
+/* Rows of one framework are neighbours. */
+static bool is_first_of_framework(size_t row)
 {
-    return index < NUM_EMITTERS ? tpp_framework_name(emitters[index]->framework) : NULL;
+    return row == 0 || emitters[row].framework != emitters[row - 1].framework;
 }
 
-static const struct tpp_launch_emitter *find(enum tpp_framework framework)
+const char *tpp_launch_framework_at(size_t index)
 {
     for (size_t i = 0; i < NUM_EMITTERS; i++) {
-        if (emitters[i]->framework == framework)
-            return emitters[i];
+        if (is_first_of_framework(i) && index-- == 0)
+            return tpp_framework_name(emitters[i].framework);
     }
     return NULL;
 }
 
-static enum tpp_code fail_not_built(enum tpp_framework framework, struct tpp_error *err)
+static enum tpp_code fail_not_built(const struct tpp_stack *stack, struct tpp_error *err)
 {
     struct tpp_text names;
+    const char *name;
     tpp_text_init(&names);
-    for (size_t i = 0; i < NUM_EMITTERS; i++)
-        tpp_text_format(&names, "%s%s", i == 0 ? "scripts are written for " : ", ", tpp_launch_framework_at(i));
-    enum tpp_code code = tpp_fail(err, TPP_E_NOT_BUILT, "framework", tpp_text_get(&names),
-                                  "there is no launch script for %s", tpp_framework_name(framework));
+    for (size_t i = 0; (name = tpp_launch_framework_at(i)) != NULL; i++)
+        tpp_text_format(&names, "%s%s", i == 0 ? "scripts are written for " : ", ", name);
+    enum tpp_code code =
+        tpp_fail(err, TPP_E_NOT_BUILT, "framework", tpp_text_get(&names), "there is no launch script for %s with %s",
+                 tpp_framework_name(stack->framework), tpp_engine_name(stack->engine));
     tpp_text_release(&names);
     return code;
 }
 
-static enum tpp_code emit_checked(const struct tpp_launch_request *request, struct tpp_text *script,
-                                  struct tpp_error *err)
+static const struct tpp_launch_emitter *find(const struct tpp_stack *stack)
 {
-    const struct tpp_launch_emitter *emitter = find(request->stack->framework);
+    for (size_t i = 0; i < NUM_EMITTERS; i++) {
+        if (emitters[i].framework == stack->framework && (emitters[i].engines & 1u << stack->engine) != 0)
+            return &emitters[i];
+    }
+    return NULL;
+}
+
+/* With `files` NULL the script writes them by itself. */
+static enum tpp_code emit_checked(const struct tpp_launch_request *request, struct tpp_text *out,
+                                  struct tpp_launch_output *files, struct tpp_error *err)
+{
+    const struct tpp_launch_emitter *emitter = find(request->stack);
     if (emitter == NULL)
-        return fail_not_built(request->stack->framework, err);
+        return fail_not_built(request->stack, err);
     if (request->num_nodes == 0 || (uint64_t)request->num_nodes * request->gpus_per_node != request->job->num_gpus)
         return tpp_fail(err, TPP_E_USAGE, "nodes", "give nodes and GPUs of a node whose product is the number of GPUs",
                         "%u nodes of %u GPUs do not make %u GPUs", request->num_nodes, request->gpus_per_node,
                         request->job->num_gpus);
+    struct tpp_script script = {.out = out,
+                                .files = files,
+                                .framework = emitter->title,
+                                .has_releases = emitter->has_releases,
+                                .find_option = emitter->find_option,
+                                .release = request->release};
     enum tpp_code code = tpp_model_check(request->model, err);
     if (code == TPP_OK)
         code = tpp_job_check(request->job, request->model, err);
     if (code == TPP_OK)
-        code = emitter->emit(request, script, err);
-    if (code == TPP_OK && tpp_text_failed(script))
+        code = emitter->emit(request, &script, err);
+    if (code == TPP_OK)
+        code = tpp_script_finish(&script, err);
+    if (code == TPP_OK && tpp_text_failed(out))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while writing the launch script");
     return code;
+}
+
+enum tpp_code tpp_launch_write(const struct tpp_launch_request *request, struct tpp_launch_output *launch,
+                               struct tpp_error *err)
+{
+    *launch = (struct tpp_launch_output){.num_files = 0};
+    return emit_checked(request, &launch->script, launch, err);
+}
+
+void tpp_launch_output_release(struct tpp_launch_output *launch)
+{
+    tpp_text_release(&launch->script);
+    for (size_t i = 0; i < launch->num_files; i++)
+        tpp_text_release(&launch->files[i].content);
+    launch->num_files = 0;
 }
 
 enum tpp_code tpp_launch_emit(const struct tpp_launch_request *request, struct tpp_text *out, struct tpp_error *err)
 {
     struct tpp_text script;
     tpp_text_init(&script);
-    enum tpp_code code = emit_checked(request, &script, err);
+    enum tpp_code code = emit_checked(request, &script, NULL, err);
     if (code == TPP_OK)
         tpp_text_append_bytes(out, tpp_text_get(&script), script.length);
     tpp_text_release(&script);
@@ -67,7 +104,7 @@ bool tpp_launch_can_express(const struct tpp_launch_request *request, struct tpp
 {
     struct tpp_text script;
     tpp_text_init(&script);
-    enum tpp_code code = emit_checked(request, &script, err);
+    enum tpp_code code = emit_checked(request, &script, NULL, err);
     tpp_text_release(&script);
     return code == TPP_OK;
 }

@@ -94,10 +94,7 @@ static void write_required(struct tpp_script *script, const struct tpp_launch_re
     tpp_script_required(script, "LR", "the peak learning rate");
     if (request->job->task == TPP_TASK_SFT)
         tpp_script_required(script, "PRETRAINED_PATH", "the checkpoint to start from");
-    if (request->num_nodes > 1 && !request->slurm) {
-        tpp_script_required(script, "MASTER_ADDR", "the name or address of the first node");
-        tpp_script_required(script, "NODE_RANK", "the number of this node, counted from 0");
-    }
+    tpp_script_required_nodes(script, request);
     tpp_text_append(script->out, "TOKENIZER_TYPE=\"${TOKENIZER_TYPE:-HuggingFaceTokenizer}\"\n"
                                  "SAVE_INTERVAL=\"${SAVE_INTERVAL:-1000}\"\n"
                                  "read -r -a DATA_PATHS <<< \"$DATA_PATH\"\n\n");
@@ -119,18 +116,16 @@ static void write_environment(struct tpp_script *script, const struct tpp_launch
 {
     char number[24];
     snprintf(number, sizeof number, "%d", (int)settings->cuda_device_max_connections);
-    tpp_script_export(script, "CUDA_DEVICE_MAX_CONNECTIONS", number, connections_reason(settings, request->release));
-    tpp_script_export(script, "PYTORCH_CUDA_ALLOC_CONF", "\"${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}\"",
-                      "Less fragmentation.");
-    tpp_script_export(script, "TORCH_NCCL_AVOID_RECORD_STREAMS", "1",
+    tpp_script_export(script, request, "CUDA_DEVICE_MAX_CONNECTIONS", number,
+                      connections_reason(settings, request->release));
+    tpp_script_export(script, request, "TORCH_NCCL_AVOID_RECORD_STREAMS", "1",
                       "Buffers of collectives are freed when they are done, not at some later allocation.");
     if (settings->overlap_grad_reduce) {
-        tpp_script_export(script, "NVTE_FWD_LAYERNORM_SM_MARGIN", "16",
+        tpp_script_export(script, request, "NVTE_FWD_LAYERNORM_SM_MARGIN", "16",
                           "Norm kernels leave room for the collectives that run beside them.");
         tpp_text_append(script->out, "export NVTE_BWD_LAYERNORM_SM_MARGIN=16\n");
     }
-    if (request->stack->launch_blocking)
-        tpp_script_export(script, "CUDA_LAUNCH_BLOCKING", "1", "The plan was made with blocking launches.");
+    tpp_script_environment(script, request);
     tpp_text_append(script->out, "\n");
 }
 
@@ -138,12 +133,6 @@ static void write_optional(struct tpp_script *script, const char *name, int64_t 
 {
     if (value != TPP_RULE_UNSET)
         tpp_script_integer(script, name, value);
-}
-
-static void write_flag_if(struct tpp_script *script, bool is_on, const char *name)
-{
-    if (is_on)
-        tpp_script_flag(script, name);
 }
 
 static void write_context(struct tpp_script *script, const struct tpp_rule_settings *s)
@@ -180,12 +169,12 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     write_optional(script, "--num-virtual-stages-per-pipeline-rank", s->virtual_stages_per_rank);
     write_optional(script, "--decoder-first-pipeline-num-layers", s->first_stage_layers);
     write_optional(script, "--decoder-last-pipeline-num-layers", s->last_stage_layers);
-    write_flag_if(script, s->account_for_embedding, "--account-for-embedding-in-pipeline-split");
-    write_flag_if(script, s->account_for_loss, "--account-for-loss-in-pipeline-split");
-    write_flag_if(script, !s->overlap_p2p && is_interleaved(s), "--no-overlap-p2p-communication");
+    tpp_script_flag_if(script, s->account_for_embedding, "--account-for-embedding-in-pipeline-split");
+    tpp_script_flag_if(script, s->account_for_loss, "--account-for-loss-in-pipeline-split");
+    tpp_script_flag_if(script, !s->overlap_p2p && is_interleaved(s), "--no-overlap-p2p-communication");
     write_context(script, s);
-    write_flag_if(script, s->sequence_parallel, "--sequence-parallel");
-    write_flag_if(script, s->tp_comm_overlap, "--tp-comm-overlap");
+    tpp_script_flag_if(script, s->sequence_parallel, "--sequence-parallel");
+    tpp_script_flag_if(script, s->tp_comm_overlap, "--tp-comm-overlap");
     if (s->num_experts != TPP_RULE_UNSET) {
         tpp_script_integer(script, "--expert-model-parallel-size", s->expert_parallel);
         if (script->release >= TPP_RELEASE_0_10)
@@ -197,20 +186,21 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
 static void write_data_parallel(struct tpp_script *script, const struct tpp_launch_request *request,
                                 const struct tpp_rule_settings *s)
 {
-    write_flag_if(script, s->distributed_optimizer, "--use-distributed-optimizer");
+    tpp_script_flag_if(script, s->distributed_optimizer, "--use-distributed-optimizer");
     if (s->optimizer_instances > 1)
         tpp_script_integer(script, "--num-distributed-optimizer-instances", s->optimizer_instances);
-    write_flag_if(script, s->overlap_grad_reduce, "--overlap-grad-reduce");
-    write_flag_if(script, s->overlap_param_gather, "--overlap-param-gather");
+    tpp_script_flag_if(script, s->overlap_grad_reduce, "--overlap-grad-reduce");
+    tpp_script_flag_if(script, s->overlap_param_gather, "--overlap-param-gather");
     if (s->overlap_grad_reduce)
         write_optional(script, "--ddp-bucket-size", s->ddp_bucket_size);
-    write_flag_if(script, s->torch_fsdp2, "--use-torch-fsdp2");
-    write_flag_if(script, s->torch_fsdp2 && !request->strategy->reshard_after_forward,
-                  "--torch-fsdp2-no-reshard-after-forward");
-    write_flag_if(script, !s->gradient_accumulation_fusion, "--no-gradient-accumulation-fusion");
-    write_flag_if(script, s->bf16 && !s->torch_fsdp2 && request->stack->gradient_bytes == 2, "--grad-reduce-in-bf16");
-    write_flag_if(script, s->precision_aware_optimizer, "--use-precision-aware-optimizer");
-    write_flag_if(script, s->optimizer_cpu_offload, "--optimizer-cpu-offload");
+    tpp_script_flag_if(script, s->torch_fsdp2, "--use-torch-fsdp2");
+    tpp_script_flag_if(script, s->torch_fsdp2 && !request->strategy->reshard_after_forward,
+                       "--torch-fsdp2-no-reshard-after-forward");
+    tpp_script_flag_if(script, !s->gradient_accumulation_fusion, "--no-gradient-accumulation-fusion");
+    tpp_script_flag_if(script, s->bf16 && !s->torch_fsdp2 && request->stack->gradient_bytes == 2,
+                       "--grad-reduce-in-bf16");
+    tpp_script_flag_if(script, s->precision_aware_optimizer, "--use-precision-aware-optimizer");
+    tpp_script_flag_if(script, s->optimizer_cpu_offload, "--optimizer-cpu-offload");
 }
 
 static void write_recompute(struct tpp_script *script, const struct tpp_rule_settings *s)
@@ -227,8 +217,8 @@ static void write_recompute(struct tpp_script *script, const struct tpp_rule_set
 
 static void write_precision(struct tpp_script *script, const struct tpp_rule_settings *s)
 {
-    write_flag_if(script, s->bf16, "--bf16");
-    write_flag_if(script, s->fp16, "--fp16");
+    tpp_script_flag_if(script, s->bf16, "--bf16");
+    tpp_script_flag_if(script, s->fp16, "--fp16");
     if (s->fp8 == TPP_RULE_FP8_NONE)
         return;
     tpp_script_word(script, "--fp8-format", "hybrid");
@@ -241,7 +231,7 @@ static void write_attention_kernel(struct tpp_script *script, enum tpp_attention
 {
     bool flash = kernel == TPP_ATTENTION_FLASH1 || kernel == TPP_ATTENTION_FLASH2;
     if (script->release < TPP_RELEASE_0_11)
-        write_flag_if(script, flash || kernel == TPP_ATTENTION_FLASH3, "--use-flash-attn");
+        tpp_script_flag_if(script, flash || kernel == TPP_ATTENTION_FLASH3, "--use-flash-attn");
     else
         tpp_script_word(script, "--attention-backend",
                         flash                            ? "flash"
@@ -296,9 +286,9 @@ static void write_data(struct tpp_script *script, const struct tpp_launch_reques
     tpp_script_array_end(script);
 }
 
-static enum tpp_code emit(const struct tpp_launch_request *request, struct tpp_text *out, struct tpp_error *err)
+enum tpp_code tpp_launch_emit_megatron_lm(const struct tpp_launch_request *request, struct tpp_script *script,
+                                          struct tpp_error *err)
 {
-    struct tpp_script script = {.out = out, .release = request->release};
     struct tpp_rule_settings settings;
     enum tpp_code code = check_plan(request, err);
     if (code == TPP_OK)
@@ -311,18 +301,16 @@ static enum tpp_code emit(const struct tpp_launch_request *request, struct tpp_t
     code = check_rules(&settings, request->release, err);
     if (code != TPP_OK)
         return code;
-    tpp_script_header(&script, request, "Megatron-LM");
-    write_required(&script, request);
-    write_environment(&script, request, &settings);
-    tpp_megatron_lm_write_model(&script, request);
-    write_parallel(&script, &settings);
-    write_training(&script, request, &settings);
-    write_data(&script, request);
-    tpp_text_append(out, "\n");
+    tpp_script_header(script, request);
+    write_required(script, request);
+    write_environment(script, request, &settings);
+    tpp_megatron_lm_write_model(script, request);
+    write_parallel(script, &settings);
+    write_training(script, request, &settings);
+    write_data(script, request);
+    tpp_text_append(script->out, "\n");
     tpp_script_torchrun(
-        &script, request, "\"$MEGATRON_PATH/pretrain_gpt.py\"",
+        script, request, "\"$MEGATRON_PATH/pretrain_gpt.py\"",
         "\"${MODEL_ARGS[@]}\" \"${PARALLEL_ARGS[@]}\" \"${TRAINING_ARGS[@]}\" \"${DATA_ARGS[@]}\" \"$@\"");
-    return tpp_script_finish(&script, err);
+    return TPP_OK;
 }
-
-const struct tpp_launch_emitter tpp_launch_megatron_lm = {TPP_FRAMEWORK_MEGATRON_LM, emit};

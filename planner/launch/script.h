@@ -1,5 +1,5 @@
-/* script.h - writes bash: comments, arrays of options that exist in a release, and the command that starts the ranks.
- */
+/* script.h - writes bash: comments, environment, arrays of options that the framework has, configuration files, and the
+ * command that starts the ranks. */
 #ifndef TPP_PLANNER_LAUNCH_SCRIPT_H
 #define TPP_PLANNER_LAUNCH_SCRIPT_H
 
@@ -9,12 +9,16 @@
 
 #include <stdint.h>
 
-/* A script for one release of Megatron-LM. The first option that the release does not have, or that does not take the
- * value, is remembered: check once, with tpp_script_finish. */
+/* A script for one framework. The first option that its table does not have in the release, or that does not take the
+ * value, is remembered: tpp_script_finish says so. */
 struct tpp_script {
     struct tpp_text *out;
+    struct tpp_launch_output *files; /* takes the configuration files; NULL: the script writes them by itself */
+    const char *framework;           /* for messages: "Megatron-LM" */
+    bool has_releases;               /* the release is one of this framework */
     enum tpp_release release;
-    const char *refused_option; /* NULL = none */
+    const struct tpp_launch_option *(*find_option)(const char *name); /* NULL: options are not checked */
+    const char *refused_option;                                       /* NULL = none */
     char refused_value[64];
 };
 
@@ -25,6 +29,7 @@ void tpp_script_comment(struct tpp_script *script, const char *format, ...) __at
 void tpp_script_array_begin(struct tpp_script *script, const char *name);
 void tpp_script_array_end(struct tpp_script *script);
 void tpp_script_flag(struct tpp_script *script, const char *name);
+void tpp_script_flag_if(struct tpp_script *script, bool is_on, const char *name);
 void tpp_script_integer(struct tpp_script *script, const char *name, int64_t value);
 /* The shortest text that reads back equal. */
 void tpp_script_number(struct tpp_script *script, const char *name, double value);
@@ -34,13 +39,27 @@ void tpp_script_expression(struct tpp_script *script, const char *name, const ch
 
 /* A variable that must be set when the script starts; `what` completes "set NAME to ...". */
 void tpp_script_required(struct tpp_script *script, const char *name, const char *what);
-/* export NAME=VALUE with the reason above it. */
-void tpp_script_export(struct tpp_script *script, const char *name, const char *value, const char *reason);
+/* export NAME=VALUE with the reason above it; `value` is shell text of our own. A variable that the request sets is
+ * left to tpp_script_environment. */
+void tpp_script_export(struct tpp_script *script, const struct tpp_launch_request *request, const char *name,
+                       const char *value, const char *reason);
+/* What every framework gets: the allocator's setting, the variables of the request, the ones of `debug`. */
+void tpp_script_environment(struct tpp_script *script, const struct tpp_launch_request *request);
 
 /* "#!" line, #SBATCH lines when asked for, who made it, `set -euo pipefail`. */
-void tpp_script_header(struct tpp_script *script, const struct tpp_launch_request *request, const char *framework);
+void tpp_script_header(struct tpp_script *script, const struct tpp_launch_request *request);
+/* Required variables of a job on several nodes without Slurm: MASTER_ADDR and NODE_RANK. */
+void tpp_script_required_nodes(struct tpp_script *script, const struct tpp_launch_request *request);
+/* A configuration file beside the script, or written by it; the shell variable `variable` becomes its path. `name` is
+ * static and without a folder; no line of `content` may be "TP_PLAN_END". */
+void tpp_script_config(struct tpp_script *script, const struct tpp_launch_request *request, const char *variable,
+                       const char *name, const struct tpp_text *content);
 /* Starts `entry` (shell text) with `arguments` (shell text) on every rank: torchrun, under srun when asked for. */
 void tpp_script_torchrun(struct tpp_script *script, const struct tpp_launch_request *request, const char *entry,
+                         const char *arguments);
+/* Starts `program` (shell text), which starts the ranks of its node by itself from NPROC_PER_NODE, NNODES, NODE_RANK,
+ * MASTER_ADDR and MASTER_PORT, once on every node. */
+void tpp_script_per_node(struct tpp_script *script, const struct tpp_launch_request *request, const char *program,
                          const char *arguments);
 
 /* TPP_E_UNSUPPORTED when an option was refused. */

@@ -120,7 +120,7 @@ static void read_back(const struct launch_case *c, const struct script_run *run,
     *settings = tpp_rule_settings_defaults(TPP_FRAMEWORK_MEGATRON_LM);
     settings->world_size = c->job.num_gpus;
     settings->compute_capability = c->hardware.gpu.compute_capability;
-    settings->cuda_device_max_connections = strtoll(run->connections, NULL, 10);
+    settings->cuda_device_max_connections = strtoll(script_run_variable(run, "CUDA_DEVICE_MAX_CONNECTIONS"), NULL, 10);
     if (argument_line_read(line, c->request.release, settings, reason, sizeof reason) != ARGUMENTS_READ)
         fail_msg("refused by the parser: %s", reason);
 }

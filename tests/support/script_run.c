@@ -1,6 +1,7 @@
 /* script_run.c - see script_run.h. */
 #include "script_run.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,14 +14,25 @@
 
 #include <cmocka.h>
 
-static const char torchrun_stub[] = "#!/bin/bash\n"
-                                    "printf '%s\\0' \"$@\" > words\n"
-                                    "printf '%s' \"${CUDA_DEVICE_MAX_CONNECTIONS:-}\" > connections\n";
+static const char launcher_stub[] = "#!/bin/bash\n"
+                                    "printf '%s\\0' \"${0##*/}\" \"$@\" > words\n"
+                                    "env -0 > variables\n";
 static const char srun_stub[] = "#!/bin/bash\n"
                                 "shift\n" /* --kill-on-bad-exit=1 */
                                 "SLURM_PROCID=3 exec \"$@\"\n";
 static const char scontrol_stub[] = "#!/bin/bash\n"
                                     "printf 'first\\nsecond\\n'\n";
+
+static const struct stub {
+    const char *name, *text;
+} stubs[] = {
+    {"torchrun", launcher_stub}, {"deepspeed", launcher_stub}, {"accelerate", launcher_stub},
+    {"megatron", launcher_stub}, {"swift", launcher_stub},     {"srun", srun_stub},
+    {"scontrol", scontrol_stub},
+};
+#define NUM_STUBS (sizeof stubs / sizeof *stubs)
+
+enum { DATA_SIZE = 1 << 18, MAX_TEXT = 1 << 16 };
 
 static void write_file(const char *folder, const char *name, const char *text)
 {
@@ -75,45 +87,97 @@ static int run_bash(const char *folder, const char *const *environment)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-static void remove_folder(const char *folder)
+static bool is_stub(const char *name)
 {
-    static const char *const names[] = {"script", "torchrun", "srun", "scontrol"};
-    char path[256];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    for (size_t i = 0; i < NUM_STUBS; i++) {
+        if (strcmp(stubs[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Removes the folder; what else it has was written by the script, and goes to `data` from `used` on. */
+static void clear_folder(const char *folder, size_t used, struct script_run *run)
+{
+    char path[400];
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (!is_stub(entry->d_name) && run->num_files < SCRIPT_RUN_MAX_FILES && used + MAX_TEXT <= DATA_SIZE) {
+            snprintf(run->files[run->num_files].name, sizeof run->files->name, "%s", entry->d_name);
+            run->files[run->num_files++].content = run->data + used;
+            used += take_file(folder, entry->d_name, run->data + used, MAX_TEXT) + 1;
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         unlink(path);
     }
+    closedir(directory);
     rmdir(folder);
+}
+
+/* Texts that end in a zero byte each, at data[at .. at + length). */
+static size_t split(char *data, size_t length, char **items, size_t max)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < length && count < max; at += strlen(data + at) + 1)
+        items[count++] = data + at;
+    return count;
 }
 
 void script_run(const char *script, const char *const *environment, struct script_run *run)
 {
-    char folder[] = "/tmp/tpp-launch-XXXXXX", trace[8];
+    char folder[] = "/tmp/tpp-launch-XXXXXX", trace[8], path[64], *words[1024];
     memset(run, 0, sizeof *run);
-    run->data = malloc(65536);
+    run->data = malloc(DATA_SIZE);
     assert_non_null(run->data);
     assert_non_null(mkdtemp(folder));
     write_file(folder, "script", script);
-    write_file(folder, "torchrun", torchrun_stub);
-    write_file(folder, "srun", srun_stub);
-    write_file(folder, "scontrol", scontrol_stub);
+    for (size_t i = 0; i < NUM_STUBS; i++)
+        write_file(folder, stubs[i].name, stubs[i].text);
     run->status = run_bash(folder, environment);
-    size_t length = take_file(folder, "words", run->data, 65536);
-    for (size_t at = 0; at < length && run->num_words < 1024; at += strlen(run->data + at) + 1)
-        run->words[run->num_words++] = run->data + at;
-    take_file(folder, "connections", run->connections, sizeof run->connections);
+    size_t used = take_file(folder, "words", run->data, MAX_TEXT);
+    const size_t count = split(run->data, used, words, 1024);
+    snprintf(run->program, sizeof run->program, "%s", count > 0 ? words[0] : "");
+    for (size_t i = 1; i < count; i++)
+        run->words[run->num_words++] = words[i];
+    used++;
+    const size_t length = take_file(folder, "variables", run->data + used, MAX_TEXT);
+    run->num_variables =
+        split(run->data + used, length, run->variables, sizeof run->variables / sizeof *run->variables);
+    used += length + 1;
     take_file(folder, "complaint", run->complaint, sizeof run->complaint);
-    char path[64];
     snprintf(path, sizeof path, "%s/trace", folder);
     run->left_a_trace = access(path, F_OK) == 0;
     take_file(folder, "trace", trace, sizeof trace);
-    remove_folder(folder);
+    take_file(folder, "script", trace, sizeof trace);
+    clear_folder(folder, used, run);
 }
 
 void script_run_release(struct script_run *run)
 {
     free(run->data);
     run->data = NULL;
+}
+
+const char *script_run_variable(const struct script_run *run, const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < run->num_variables; i++) {
+        if (strncmp(run->variables[i], name, length) == 0 && run->variables[i][length] == '=')
+            return run->variables[i] + length + 1;
+    }
+    return NULL;
+}
+
+const char *script_run_file(const struct script_run *run, const char *name)
+{
+    for (size_t i = 0; i < run->num_files; i++) {
+        if (strcmp(run->files[i].name, name) == 0)
+            return run->files[i].content;
+    }
+    return NULL;
 }
 
 const char *script_run_value(const struct script_run *run, const char *option)

@@ -1,18 +1,27 @@
-/* script_run.h - runs a launch script where `torchrun`, `srun` and `scontrol` are stubs, and shows what it would start.
- */
+/* script_run.h - runs a launch script where the launchers (torchrun, deepspeed, accelerate, megatron, swift), `srun`
+ * and `scontrol` are stubs, and shows what it would start. */
 #ifndef TPP_TESTS_SUPPORT_SCRIPT_RUN_H
 #define TPP_TESTS_SUPPORT_SCRIPT_RUN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#define SCRIPT_RUN_MAX_FILES 4
+
 struct script_run {
     int status;        /* of the script */
-    char *words[1024]; /* arguments that torchrun was started with; none when it was not */
+    char program[16];  /* the launcher that was started, "" when none was */
+    char *words[1024]; /* its arguments */
     size_t num_words;
-    char connections[16]; /* CUDA_DEVICE_MAX_CONNECTIONS that it saw */
+    char *variables[256]; /* its environment, "NAME=VALUE" */
+    size_t num_variables;
     char complaint[1024]; /* standard error */
     bool left_a_trace;    /* a file `trace` was made in the folder of the run: something in a text was executed */
+    struct {
+        char name[64];
+        char *content;             /* terminated */
+    } files[SCRIPT_RUN_MAX_FILES]; /* that the script wrote */
+    size_t num_files;
     char *data;
 };
 
@@ -23,5 +32,8 @@ void script_run_release(struct script_run *run);
 /* The word behind `option`, or NULL; "" for a flag at the end. */
 const char *script_run_value(const struct script_run *run, const char *option);
 bool script_run_has(const struct script_run *run, const char *option);
+/* Value of an environment variable of the launcher, or content of a file that the script wrote; NULL: there is none. */
+const char *script_run_variable(const struct script_run *run, const char *name);
+const char *script_run_file(const struct script_run *run, const char *name);
 
 #endif

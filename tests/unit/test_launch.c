@@ -59,7 +59,7 @@ static void test_a_plan_is_written_in_full(void **state)
     (void)state;
     launch_case_init(&c);
     start(&c, &run);
-    assert_string_equal(run.connections, "1");
+    assert_string_equal(script_run_variable(&run, "CUDA_DEVICE_MAX_CONNECTIONS"), "1");
     check_value(&run, "--nproc_per_node", "8");
     check_value(&run, "--nnodes", "8");
     check_value(&run, "--node_rank", "1");
@@ -119,6 +119,34 @@ static void test_under_slurm_the_node_rank_is_the_nodes_own(void **state)
     assert_non_null(strstr(run.complaint, "planned for 8 nodes, started on 4"));
     script_run_release(&run);
     tpp_text_release(&script);
+}
+
+/* Field note A9. */
+static void test_the_environment_of_the_request_is_set_and_debugging_warns(void **state)
+{
+    static const struct tpp_launch_variable variables[] = {
+        {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512,garbage_collection_threshold:0.8", "As replayed."},
+        {"NCCL_SOCKET_IFNAME", "$(touch trace)", NULL}};
+    struct launch_case c;
+    struct script_run run;
+    (void)state;
+    launch_case_init(&c);
+    start(&c, &run);
+    assert_string_equal(script_run_variable(&run, "PYTORCH_CUDA_ALLOC_CONF"), "expandable_segments:True");
+    assert_null(script_run_variable(&run, "CUDA_LAUNCH_BLOCKING"));
+    assert_string_equal(run.complaint, "");
+    script_run_release(&run);
+    c.request.variables = variables;
+    c.request.num_variables = 2;
+    c.request.debug = true;
+    start(&c, &run);
+    assert_string_equal(script_run_variable(&run, "PYTORCH_CUDA_ALLOC_CONF"), variables[0].value);
+    assert_string_equal(script_run_variable(&run, "NCCL_SOCKET_IFNAME"), "$(touch trace)");
+    assert_false(run.left_a_trace);
+    assert_string_equal(script_run_variable(&run, "CUDA_LAUNCH_BLOCKING"), "1");
+    assert_string_equal(script_run_variable(&run, "NCCL_DEBUG"), "INFO");
+    assert_non_null(strstr(run.complaint, "3 to 5 times slower"));
+    script_run_release(&run);
 }
 
 static void test_one_node_needs_no_address(void **state)
@@ -444,7 +472,7 @@ static void test_sharded_parameters_are_torch_fsdp2(void **state)
     assert_true(script_run_has(&run, "--use-torch-fsdp2"));
     assert_true(script_run_has(&run, "--no-gradient-accumulation-fusion"));
     assert_false(script_run_has(&run, "--use-distributed-optimizer"));
-    assert_string_equal(run.connections, "8");
+    assert_string_equal(script_run_variable(&run, "CUDA_DEVICE_MAX_CONNECTIONS"), "8");
     script_run_release(&run);
     c.model.tied_embeddings = true;
     check_refused(&c, TPP_E_STRATEGY, "ML-44");
@@ -518,6 +546,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_plan_is_written_in_full),
         cmocka_unit_test(test_under_slurm_the_node_rank_is_the_nodes_own),
+        cmocka_unit_test(test_the_environment_of_the_request_is_set_and_debugging_warns),
         cmocka_unit_test(test_one_node_needs_no_address),
         cmocka_unit_test(test_a_variable_that_is_not_set_stops_the_script),
         cmocka_unit_test(test_hostile_texts_stay_texts),
