@@ -5,6 +5,7 @@
 #include "cli/job_options.h"
 #include "cli/launch_script.h"
 #include "cli/plan_json.h"
+#include "cli/replay_list.h"
 #include "costmodel/base/file.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@ struct launch_arguments {
     struct tpp_job_arguments job;
     struct tpp_strategy_arguments strategy;
     struct tpp_pin_arguments pins;
+    struct tpp_replay_arguments replay;
     const char *output, *job_name;
     bool slurm, debug, json;
 };
@@ -36,9 +38,17 @@ static const struct tpp_option_part launch_parts[] = {
     TPP_JOB_PARTS(struct launch_arguments, job),
     {"Strategy (else the best plan is taken)", tpp_strategy_options, ARG(strategy)},
     TPP_PIN_PARTS(struct launch_arguments, pins),
+    {"Memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
     {"Output", launch_options, 0},
     {NULL},
 };
+
+static enum tpp_code cost_given(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
+                                struct tpp_plan *plan, struct tpp_error *err)
+{
+    const enum tpp_code code = tpp_cost_strategy(inputs, &arguments->strategy, plan, NULL, err);
+    return code != TPP_OK ? code : tpp_replay_one(&arguments->replay, inputs, plan, err);
+}
 
 /* The plan to launch: the one that is named, or the winner of the search. *found is false when nothing fits. */
 static enum tpp_code choose(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
@@ -48,19 +58,20 @@ static enum tpp_code choose(const struct launch_arguments *arguments, const stru
     struct tpp_found_plans plans;
     *found = true;
     if (arguments->strategy.strategy != NULL)
-        return tpp_cost_strategy(inputs, &arguments->strategy, plan, NULL, err);
+        return cost_given(arguments, inputs, plan, err);
     if (arguments->strategy.placement != NULL)
         return tpp_fail(err, TPP_E_USAGE, "--placement", "give --strategy too",
                         "a placement needs a strategy: the search uses rank order");
     tpp_limits_resolve(&arguments->pins, &limits);
-    const enum tpp_code code = tpp_find_plans(inputs, &limits, answer, &plans, err);
+    enum tpp_code code = tpp_find_plans(inputs, &limits, answer, &plans, err);
     if (code != TPP_OK)
         return code;
+    code = tpp_replay_list(&arguments->replay, inputs, limits.memory_headroom_fraction, &plans, err);
     *found = plans.num_plans > 0;
-    if (*found)
+    if (code == TPP_OK && *found)
         *plan = plans.plans[0];
     tpp_found_plans_release(&plans);
-    return TPP_OK;
+    return code;
 }
 
 /* What --output names: a folder, or a file. */

@@ -5,6 +5,7 @@
 #include "cli/launch_script.h"
 #include "cli/no_plan.h"
 #include "cli/plan_json.h"
+#include "cli/replay_list.h"
 #include "cli/report.h"
 #include "cli/risks.h"
 #include "cli/terminal.h"
@@ -21,6 +22,7 @@
 struct plan_arguments {
     struct tpp_job_arguments job;
     struct tpp_pin_arguments pins;
+    struct tpp_replay_arguments replay;
     bool simulate, json, reproducible;
 };
 
@@ -37,6 +39,7 @@ static const struct tpp_option plan_options[] = {
 static const struct tpp_option_part plan_parts[] = {
     TPP_JOB_PARTS(struct plan_arguments, job),
     TPP_PIN_PARTS(struct plan_arguments, pins),
+    {"Memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
     {"Output", plan_options, 0},
     {NULL},
 };
@@ -182,6 +185,7 @@ static enum tpp_code answer_as_text(const struct findings *findings, struct tpp_
     if (findings->simulated != NULL)
         append_simulated(findings, answer);
     tpp_report_reasons(found->plans, found->num_plans, answer);
+    tpp_replay_list_append(found->plans, found->num_plans, answer);
     tpp_risks_append(&findings->inputs, &found->plans[0], answer);
     append_launch(findings, &found->plans[0], answer);
     return TPP_OK;
@@ -204,7 +208,9 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (code != TPP_OK)
         return code;
     answer->is_no = findings.found.num_plans == 0;
-    if (findings.arguments->simulate && !answer->is_no)
+    code = tpp_replay_list(&findings.arguments->replay, &findings.inputs, findings.limits.memory_headroom_fraction,
+                           &findings.found, err);
+    if (code == TPP_OK && findings.arguments->simulate && !answer->is_no)
         code = simulate(&findings, err);
     if (code == TPP_OK)
         code = findings.arguments->json ? answer_as_json(&findings, answer, err) : answer_as_text(&findings, answer, err);

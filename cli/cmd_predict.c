@@ -35,7 +35,8 @@ static const struct tpp_option_part predict_parts[] = {
     TPP_JOB_PARTS(struct predict_arguments, job),
     {"Strategy", tpp_strategy_options, ARG(strategy)},
     {"Simulation", tpp_simulated_options, ARG(simulated)},
-    {"Memory replay", tpp_replay_option_table, ARG(replay)},
+    {"Memory replay", tpp_replay_options_table, ARG(replay)},
+    {"Memory replay of the plan", tpp_replay_plan_options_table, ARG(replay)},
     {"Output", predict_options, 0},
     {NULL},
 };
@@ -123,7 +124,7 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (code == TPP_OK && prediction.simulated.simulation != NULL)
         code = tpp_simulated_write_trace(&arguments->simulated, &prediction.simulated, err);
     if (code == TPP_OK)
-        code = tpp_replay_run(&arguments->replay, &prediction.inputs, &prediction.plan.strategy, &prediction.replay, err);
+        code = tpp_replay_run(&arguments->replay, &prediction.inputs, &prediction.plan, &prediction.replay, err);
     if (code == TPP_OK)
         code = arguments->json ? answer_as_json(arguments, &prediction, answer, err)
                                : answer_as_text(arguments, &prediction, answer, err);

@@ -1,6 +1,7 @@
 #include "cli/find_plans.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,6 +64,7 @@ enum tpp_code tpp_find_plans(const struct tpp_job_inputs *inputs, const struct t
 void tpp_found_plans_release(struct tpp_found_plans *found)
 {
     tpp_search_free(found->search);
+    free(found->replayed);
     *found = (struct tpp_found_plans){.search = NULL};
 }
 

@@ -12,6 +12,7 @@ struct tpp_found_plans {
     uint32_t num_threads;
     const struct tpp_plan *plans; /* best first; borrowed from the search */
     size_t num_plans;
+    struct tpp_plan *replayed; /* owned: `plans` once they were replayed, NULL before */
 };
 
 /* `inputs` and `limits` are borrowed and must outlive *found. On success the caller releases *found. */

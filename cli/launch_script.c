@@ -12,6 +12,12 @@ enum tpp_code tpp_launch_release(const struct tpp_stack *stack, enum tpp_release
     return tpp_release_parse(stack->release, "--framework-version", release, err);
 }
 
+/* What a request borrows, beside its inputs. */
+struct request_texts {
+    char note[256], reason[160];
+    struct tpp_launch_variable alloc_conf;
+};
+
 /* One line for the script's header. */
 static void format_note(const struct tpp_cost *cost, char *note, size_t size)
 {
@@ -24,10 +30,27 @@ static void format_note(const struct tpp_cost *cost, char *note, size_t size)
              tpp_format_bytes(capacity, sizeof capacity, cost->memory.capacity_bytes), tpp_fit_name(cost->memory.fit));
 }
 
-/* `note` must outlive *request. */
+/* The setting of the allocator that a replay chose, or that was asked for, instead of the script's default. */
+static void set_allocator(const struct tpp_memory *memory, struct request_texts *texts,
+                          struct tpp_launch_request *request)
+{
+    char with[32], without[32];
+    if (memory->alloc_conf == NULL)
+        return;
+    snprintf(texts->reason, sizeof texts->reason, "The plan's memory, replayed with it: %s reserved; without: %s.",
+             tpp_format_bytes(with, sizeof with, memory->replayed_reserved_bytes),
+             tpp_format_bytes(without, sizeof without, memory->unset_reserved_bytes));
+    texts->alloc_conf = (struct tpp_launch_variable){.name = "PYTORCH_CUDA_ALLOC_CONF", .value = memory->alloc_conf,
+                                                     .reason = memory->is_replayed ? texts->reason : NULL};
+    request->variables = &texts->alloc_conf;
+    request->num_variables = 1;
+}
+
+/* `texts` must outlive *request. */
 static enum tpp_code fill_request(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,
-                                  const struct tpp_launch_choices *choices, const char *note,
-                                  struct tpp_launch_request *request, struct tpp_error *err)
+                                  const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
+                                  struct request_texts *texts, struct tpp_launch_request *request,
+                                  struct tpp_error *err)
 {
     const uint32_t per_node = inputs->hardware.node.num_gpus, num_gpus = inputs->job.num_gpus;
     *request = (struct tpp_launch_request){.model = &inputs->model,
@@ -41,7 +64,9 @@ static enum tpp_code fill_request(const struct tpp_job_inputs *inputs, const str
                                            .debug = choices->debug,
                                            .job_name = choices->job_name,
                                            .tool_version = TPP_VERSION,
-                                           .note = note};
+                                           .note = texts->note};
+    format_note(cost, texts->note, sizeof texts->note);
+    set_allocator(&cost->memory, texts, request);
     return tpp_launch_release(&inputs->stack, &request->release, err);
 }
 
@@ -49,10 +74,9 @@ enum tpp_code tpp_launch_script(const struct tpp_job_inputs *inputs, const struc
                                 const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
                                 struct tpp_text *out, struct tpp_error *err)
 {
-    char note[256];
+    struct request_texts texts;
     struct tpp_launch_request request;
-    format_note(cost, note, sizeof note);
-    const enum tpp_code code = fill_request(inputs, strategy, choices, note, &request, err);
+    const enum tpp_code code = fill_request(inputs, strategy, cost, choices, &texts, &request, err);
     return code != TPP_OK ? code : tpp_launch_emit(&request, out, err);
 }
 
@@ -60,11 +84,10 @@ enum tpp_code tpp_launch_files(const struct tpp_job_inputs *inputs, const struct
                                const struct tpp_cost *cost, const struct tpp_launch_choices *choices,
                                struct tpp_launch_output *launch, struct tpp_error *err)
 {
-    char note[256];
+    struct request_texts texts;
     struct tpp_launch_request request;
     *launch = (struct tpp_launch_output){.num_files = 0};
-    format_note(cost, note, sizeof note);
-    const enum tpp_code code = fill_request(inputs, strategy, choices, note, &request, err);
+    const enum tpp_code code = fill_request(inputs, strategy, cost, choices, &texts, &request, err);
     return code != TPP_OK ? code : tpp_launch_write(&request, launch, err);
 }
 

@@ -11,18 +11,21 @@
 
 #define ARG(field) offsetof(struct tpp_replay_arguments, field)
 
-const struct tpp_option tpp_replay_option_table[] = {
+const struct tpp_option tpp_replay_options_table[] = {
     {"seq-distribution", 0, TPP_OPTION_TEXT, ARG(lengths), "LENGTHS",
      .help = "replay memory with lengths drawn from fixed, uniform:8k-32k, lognormal:MEAN,CV, bucketed:8k,16k=2 or "
              "file:PATH, cut at --seq-length"},
     {"seq-packing", 0, TPP_OPTION_FLAG, ARG(packing),
      .help = "replay with sequences packed to --seq-length, so that all are as long"},
-    {"replay-steps", 0, TPP_OPTION_COUNT, ARG(num_steps), "STEPS", .fallback = "50", .min = 1, .max = 100000,
-     .help = "steps to replay; fixed lengths stop once a step changes nothing"},
     {"replay-seed", 0, TPP_OPTION_COUNT, ARG(seed), "SEED", .fallback = "1", .max = TPP_OPTION_COUNT_MAX,
      .help = "start of the drawn lengths"},
     {"alloc-conf", 0, TPP_OPTION_TEXT, ARG(settings), "SETTINGS",
      .help = "replay with these settings of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF has them"},
+    {.name = NULL},
+};
+const struct tpp_option tpp_replay_plan_options_table[] = {
+    {"replay-steps", 0, TPP_OPTION_COUNT, ARG(num_steps), "STEPS", .fallback = "50", .min = 1, .max = 100000,
+     .help = "steps to replay; fixed lengths stop once a step changes nothing"},
     {"memory-snapshot", 0, TPP_OPTION_TEXT, ARG(snapshot), "FILE",
      .help = "write the last replayed step for PyTorch's memory viewer (memory_viz)"},
     {.name = NULL},
@@ -46,31 +49,52 @@ static enum tpp_code replay_with(struct tpp_evaluator *evaluator, const struct t
     return code;
 }
 
-enum tpp_code tpp_replay_run(const struct tpp_replay_arguments *arguments, const struct tpp_job_inputs *inputs,
-                             const struct tpp_strategy *strategy, struct tpp_replay_answer *out, struct tpp_error *err)
+enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *arguments, struct tpp_lengths *lengths,
+                                         struct tpp_replay_options *options, struct tpp_error *err)
 {
-    struct tpp_replay_options options = tpp_replay_defaults();
+    *options = tpp_replay_defaults();
+    enum tpp_code code = tpp_lengths_parse(arguments->lengths != NULL ? arguments->lengths : "fixed", lengths, err);
+    if (code == TPP_OK && arguments->settings != NULL)
+        code = tpp_allocator_settings_parse(arguments->settings, &options->settings, err);
+    options->lengths = lengths;
+    options->packing = arguments->packing;
+    options->num_steps = (uint32_t)arguments->num_steps;
+    options->seed = (uint64_t)arguments->seed;
+    return code;
+}
+
+/* The replay with the given settings is the memory of the plan. */
+static void put_into_plan(const struct tpp_replay_answer *replayed, const struct tpp_replay_arguments *arguments,
+                          struct tpp_memory *memory)
+{
+    const struct tpp_replay_advice given = {.peak_reserved_bytes = replayed->replay.peak_reserved_bytes,
+                                            .retries_per_1000_steps = replayed->replay.retries_per_1000_steps,
+                                            .runs_out = replayed->replay.failure.happened};
+    tpp_replay_apply(&given, memory);
+    memory->alloc_conf = arguments->settings;
+}
+
+enum tpp_code tpp_replay_run(const struct tpp_replay_arguments *arguments, const struct tpp_job_inputs *inputs,
+                             struct tpp_plan *plan, struct tpp_replay_answer *out, struct tpp_error *err)
+{
+    struct tpp_replay_options options;
     struct tpp_evaluator *evaluator = NULL;
     struct tpp_lengths lengths;
     memset(out, 0, sizeof *out);
     if (arguments->lengths == NULL && arguments->settings == NULL && arguments->snapshot == NULL && !arguments->packing)
         return TPP_OK;
-    enum tpp_code code = tpp_lengths_parse(arguments->lengths != NULL ? arguments->lengths : "fixed", &lengths, err);
-    if (code == TPP_OK && arguments->settings != NULL)
-        code = tpp_allocator_settings_parse(arguments->settings, &options.settings, err);
-    options.lengths = &lengths;
-    options.packing = arguments->packing;
-    options.num_steps = (uint32_t)arguments->num_steps;
-    options.seed = (uint64_t)arguments->seed;
+    enum tpp_code code = tpp_replay_options_resolve(arguments, &lengths, &options, err);
     if (code == TPP_OK)
         code = tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
     if (code == TPP_OK)
-        code = replay_with(evaluator, arguments, strategy, &options, out, err);
+        code = replay_with(evaluator, arguments, &plan->strategy, &options, out, err);
     tpp_evaluator_free(evaluator);
     tpp_lengths_release(&lengths);
     out->is_asked = code == TPP_OK;
     if (code != TPP_OK)
         tpp_replay_answer_release(out);
+    else
+        put_into_plan(out, arguments, &plan->cost.memory);
     return code;
 }
 
@@ -102,10 +126,10 @@ static void append_advice(const struct tpp_replay_answer *replayed, struct tpp_a
     const struct tpp_replay_advice *best = &replayed->advice[0];
     const struct tpp_replay *replay = &replayed->replay;
     char line[400], reserved[32];
-    const bool saves = (double)best->peak_reserved_bytes < 0.98 * (double)replay->peak_reserved_bytes;
-    const bool helps = best->runs_out < replay->failure.happened ||
-                       best->retries_per_1000_steps < replay->retries_per_1000_steps || saves;
-    if (!helps || best->runs_out)
+    const struct tpp_replay_advice given = {.peak_reserved_bytes = replay->peak_reserved_bytes,
+                                            .retries_per_1000_steps = replay->retries_per_1000_steps,
+                                            .runs_out = replay->failure.happened};
+    if (!tpp_replay_advice_helps(best, &given))
         return;
     tpp_format_bytes(reserved, sizeof reserved, (double)best->peak_reserved_bytes);
     snprintf(line, sizeof line, "Helps: PYTORCH_CUDA_ALLOC_CONF=%s reserves %s with %.0f retries per 1000 steps.", best->text,

@@ -6,14 +6,20 @@
 #include "cli/job_options.h"
 #include "costmodel/allocator/replay.h"
 #include "costmodel/base/json_write.h"
+#include "planner/search.h"
 
 struct tpp_replay_arguments {
     const char *lengths, *settings, *snapshot;
-    int64_t seed, num_steps;
+    int64_t seed, num_steps; /* num_steps 0: as many as suit a list of plans */
     bool packing;
 };
 
-extern const struct tpp_option tpp_replay_option_table[];
+extern const struct tpp_option tpp_replay_options_table[];      /* what is replayed */
+extern const struct tpp_option tpp_replay_plan_options_table[]; /* of one plan: how long, and its snapshot */
+
+/* Lengths and settings as the options have them; the caller releases *lengths (also on failure), which *options borrows. */
+enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *arguments, struct tpp_lengths *lengths,
+                                         struct tpp_replay_options *options, struct tpp_error *err);
 
 /* What was replayed; `is_asked` is false when no option of the part was given: then nothing is filled or printed. */
 struct tpp_replay_answer {
@@ -23,9 +29,10 @@ struct tpp_replay_answer {
     uint32_t num_advice;
 };
 
-/* Replays the plan and writes the snapshot when a file is named. On success the caller releases *out. */
+/* Replays the plan, puts the result into its cost, and writes the snapshot when a file is named. On success the caller
+ * releases *out. `arguments` must outlive the plan. */
 enum tpp_code tpp_replay_run(const struct tpp_replay_arguments *arguments, const struct tpp_job_inputs *inputs,
-                             const struct tpp_strategy *strategy, struct tpp_replay_answer *out, struct tpp_error *err);
+                             struct tpp_plan *plan, struct tpp_replay_answer *out, struct tpp_error *err);
 void tpp_replay_answer_release(struct tpp_replay_answer *replayed);
 void tpp_replay_append(const struct tpp_replay_answer *replayed, struct tpp_answer *answer);
 /* "replay": {...} */

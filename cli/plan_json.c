@@ -1,5 +1,7 @@
 #include "cli/plan_json.h"
 
+#include "cli/replay_list.h"
+
 /* "strategy": {...} of a plan, also what defaults mean written out. */
 static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_writer *writer, struct cJSON *parent)
 {
@@ -51,6 +53,7 @@ static void add_memory(const struct tpp_memory *memory, struct tpp_json_writer *
     tpp_json_add_number(writer, object, "out_of_memory_probability", memory->out_of_memory_probability);
     tpp_json_add_number(writer, object, "host_bytes", memory->host_bytes);
     tpp_json_add_u64(writer, object, "worst_stage", memory->worst_stage);
+    tpp_replay_memory_add_json(memory, writer, object);
     struct cJSON *terms = tpp_json_add_object(writer, object, "terms");
     for (int i = 0; i < TPP_MEMORY_TERM_COUNT; i++)
         tpp_json_add_number(writer, terms, tpp_memory_term_name((enum tpp_memory_term)i), memory->terms[i]);

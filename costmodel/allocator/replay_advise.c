@@ -1,6 +1,9 @@
 /* Which setting of the allocator helps a plan: found by replaying it with each. */
 #include "costmodel/allocator/replay.h"
 
+#include "costmodel/memory_walk.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +44,7 @@ static enum tpp_code try_setting(struct tpp_evaluator *evaluator, const struct t
     const enum tpp_code code = tpp_replay_plan(evaluator, strategy, &with, &replay, err);
     if (code != TPP_OK)
         return code;
+    advice->peak_allocated_bytes = replay.peak_allocated_bytes;
     advice->peak_reserved_bytes = replay.peak_reserved_bytes;
     advice->retries_per_1000_steps = replay.retries_per_1000_steps;
     advice->runs_out = replay.failure.happened;
@@ -80,5 +84,83 @@ enum tpp_code tpp_replay_advise(struct tpp_evaluator *evaluator, const struct tp
         code = try_setting(evaluator, strategy, options, &out[i], err);
     if (code == TPP_OK)
         qsort(out, *count, sizeof(*out), compare_advice);
+    return code;
+}
+
+/* Share of the reserved bytes below which a difference is not worth a word. */
+static const double worth_saving = 0.02;
+
+bool tpp_replay_advice_helps(const struct tpp_replay_advice *with, const struct tpp_replay_advice *without)
+{
+    if (with->runs_out)
+        return false;
+    return without->runs_out || with->retries_per_1000_steps < without->retries_per_1000_steps ||
+           (double)with->peak_reserved_bytes < (1 - worth_saving) * (double)without->peak_reserved_bytes;
+}
+
+/* No setting can save more than what is reserved and not allocated. */
+static bool leaves_nothing_to_save(const struct tpp_replay_advice *advice)
+{
+    return !advice->runs_out && advice->retries_per_1000_steps <= 0 &&
+           (double)advice->peak_allocated_bytes >= (1 - worth_saving) * (double)advice->peak_reserved_bytes;
+}
+
+void tpp_replay_apply(const struct tpp_replay_advice *replayed, struct tpp_memory *memory)
+{
+    const double outside = memory->device_total_bytes - memory->peak_reserved_bytes;
+    memory->replayed_reserved_bytes = fmax(memory->peak_allocated_bytes, (double)replayed->peak_reserved_bytes);
+    memory->unset_reserved_bytes = memory->replayed_reserved_bytes;
+    memory->peak_reserved_bytes = fmax(memory->peak_reserved_bytes, memory->replayed_reserved_bytes);
+    memory->terms[TPP_MEMORY_RESERVE] = memory->peak_reserved_bytes - memory->peak_allocated_bytes;
+    memory->device_total_bytes = memory->peak_reserved_bytes + outside;
+    memory->retries_per_1000_steps = replayed->retries_per_1000_steps;
+    memory->is_replayed = true;
+    tpp_walk_verdict(memory);
+    if (replayed->runs_out) { /* as likely as not: the walk errs to both sides */
+        memory->fit = TPP_FIT_DOES_NOT_FIT;
+        memory->out_of_memory_probability = fmax(memory->out_of_memory_probability, 0.5);
+    } else if (replayed->retries_per_1000_steps > 0 && memory->fit == TPP_FIT_FITS) {
+        memory->fit = TPP_FIT_TIGHT;
+    }
+}
+
+static enum tpp_code choose(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                            const struct tpp_replay_options *options, const char *given, struct tpp_memory *memory,
+                            struct tpp_error *err)
+{
+    struct tpp_replay_advice first = {.settings = options->settings}, best;
+    const char *setting = given;
+    enum tpp_code code = try_setting(evaluator, strategy, options, &first, err);
+    best = first;
+    for (size_t i = 1; i < NUM_CANDIDATES && code == TPP_OK && given == NULL && !leaves_nothing_to_save(&best); i++) {
+        struct tpp_replay_advice next = {.runs_out = false};
+        code = tpp_allocator_settings_parse(candidates[i], &next.settings, err);
+        if (code == TPP_OK)
+            code = try_setting(evaluator, strategy, options, &next, err);
+        if (code == TPP_OK && tpp_replay_advice_helps(&next, &best)) {
+            best = next;
+            setting = candidates[i];
+        }
+    }
+    if (code != TPP_OK)
+        return code;
+    tpp_replay_apply(&best, memory);
+    memory->unset_reserved_bytes = fmax(memory->peak_allocated_bytes, (double)first.peak_reserved_bytes);
+    memory->alloc_conf = setting;
+    return TPP_OK;
+}
+
+enum tpp_code tpp_replay_choose(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                const struct tpp_replay_options *options, const char *given, struct tpp_memory *memory,
+                                struct tpp_error *err)
+{
+    struct tpp_error fault = {.code = TPP_OK};
+    const enum tpp_code code = choose(evaluator, strategy, options, given, memory, &fault);
+    if (code == TPP_E_UNSUPPORTED) { /* DualPipe's two copies, the driver's own pool */
+        memory->alloc_conf = given;
+        return TPP_OK;
+    }
+    if (code != TPP_OK && err != NULL)
+        *err = fault;
     return code;
 }
