@@ -1,6 +1,7 @@
 #include "costmodel/memory_walk.h"
 
 #include "costmodel/data_parallel.h"
+#include "costmodel/memory_buffers.h"
 
 #include <math.h>
 #include <string.h>
@@ -148,9 +149,6 @@ static double dummy_bytes(const struct tpp_walk_stage *stage)
     return stage->decoder->bytes[TPP_TENSOR_DUMMY] + (stage->head ? stage->head->bytes[TPP_TENSOR_DUMMY] : 0);
 }
 
-/* DeepSpeed's defaults of stage3_max_live_parameters and stage3_prefetch_bucket_size, elements (launch-formats 3). */
-static const double deepspeed_live_parameters = 1e9, deepspeed_prefetch_bucket = 5e7;
-
 /* ZeRO-3/FSDP: gathered parameters (the unit in use and the prefetched one, with their copies; the root unit), gradients
  * before their reduce-scatter (4.4). */
 static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
@@ -161,7 +159,8 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
     const double embedding = stage->embedding ? stage->embedding->parameters : 0;
     const double head = stage->head ? stage->head->parameters : 0;
     if (walk->stack->engine == TPP_ENGINE_DEEPSPEED)
-        return w * fmin(deepspeed_live_parameters, deepspeed_prefetch_bucket + 2 * unit + fmax(embedding, head));
+        return w * fmin(TPP_DEEPSPEED_LIVE_PARAMETERS,
+                        TPP_DEEPSPEED_PREFETCH_BUCKET + 2 * unit + fmax(embedding, head));
     const bool quantised = walk->job->task == TPP_TASK_QLORA;
     const double linear_bytes = stage->decoder->linear_parameters * (quantised ? TPP_NF4_BYTES : w);
     const double unit_bytes = linear_bytes + (unit - stage->decoder->linear_parameters) * w;
@@ -169,28 +168,24 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
     return 4 * unit_bytes + w * (embedding + head) + gradients;
 }
 
-/* Reduce and gather buffers of DeepSpeed's pipeline engine (15.7). */
-static const double pipeline_engine_buffer_bytes = 2e9;
-
-/* Communication buffers (4.4, 15.7): DeepSpeed's contiguous buckets, two with overlap; its pipeline engine's buffers and
- * the stage output of every micro-batch in flight; PyTorch DDP's buckets, together a copy of the gradients. Megatron
- * reduces in the main-gradient buffer. */
+/* Communication buffers, and the stage output that DeepSpeed's pipeline engine keeps for every micro-batch in flight (15.7). */
 static double bucket_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
 {
-    const struct tpp_strategy *strategy = walk->strategy;
-    const struct tpp_stack *stack = walk->stack;
-    const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
-    if (stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE) {
-        const double outputs = strategy->pipeline_parallel > 1 ? stage->in_flight : 0;
-        return pipeline_engine_buffer_bytes + outputs * stage->decoder->bytes[TPP_TENSOR_INPUT];
-    }
-    if (stack->engine == TPP_ENGINE_DDP && replicas > 1)
-        return stack->gradient_bytes * trainable_parameters(walk, stage);
-    if (stack->engine != TPP_ENGINE_DEEPSPEED || strategy->zero_stage == 0 || replicas <= 1)
-        return 0;
-    const double bucket = tpp_deepspeed_bucket_size(strategy->reduce_bucket_size);
-    const double trainable = stage->num_layers * stage->decoder->trainable_parameters;
-    return (strategy->overlap_grad_reduce ? 2 : 1) * stack->gradient_bytes * fmin(bucket, trainable);
+    const struct tpp_communication_buffers buffers =
+        tpp_communication_buffers_make(walk->stack, walk->strategy,
+                                       stage->num_layers * stage->decoder->trainable_parameters,
+                                       trainable_parameters(walk, stage));
+    const bool keeps_outputs =
+        walk->stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && walk->strategy->pipeline_parallel > 1;
+    return buffers.num_contiguous * buffers.contiguous_bytes + buffers.engine_bytes + buffers.ddp_bytes +
+           (keeps_outputs ? stage->in_flight * stage->decoder->bytes[TPP_TENSOR_INPUT] : 0);
+}
+
+static double workspace_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
+{
+    const struct tpp_library_workspaces workspaces = tpp_library_workspaces_make(
+        walk->stack, &walk->hardware->gpu, stage->head != NULL, stage->decoder->expert_parameters > 0);
+    return tpp_library_workspaces_bytes(&workspaces);
 }
 
 /* 10.1: reserved over allocated with static shapes, best case of the published runs. */
@@ -258,6 +253,7 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
     memory->terms[TPP_MEMORY_DUMMY_WGRAD] = dummy_bytes(stage);
     memory->terms[TPP_MEMORY_GATHERED] = gathered_bytes(walk, stage);
     memory->terms[TPP_MEMORY_BUCKETS] = bucket_bytes(walk, stage);
+    memory->terms[TPP_MEMORY_WORKSPACES] = workspace_bytes(walk, stage);
     const double backward = backward_bytes(walk, stage->decoder);
     const double layer_peak = memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] + backward;
     const double loss = stage->head ? stage->head->bytes[TPP_TENSOR_LOSS] : 0;

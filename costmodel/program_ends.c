@@ -28,6 +28,12 @@ static double loss_peak_bytes(const struct tpp_builder *builder)
     }
 }
 
+/* The gradient takes the place of the logits: these are all that is left of them when the head's backward begins. */
+static bool loss_writes_in_place(const struct tpp_builder *builder)
+{
+    return builder->stack->loss_kernel == TPP_LOSS_FUSED && !tpp_stack_is_plain_torch(builder->stack);
+}
+
 /* Traffic of the loss, bytes of one local logit (5.3, 15.4). */
 static double loss_traffic_bytes(const struct tpp_builder *builder, enum tpp_section section)
 {
@@ -75,9 +81,12 @@ static void build_head_tensors(struct tpp_builder *builder, double local_logits)
     const double n = builder->tokens, h = builder->hidden, w = builder->stack->weight_bytes;
     tpp_builder_tensor(builder, "logits and loss", TPP_TENSOR_LOSS,
                        loss_peak_bytes(builder) / 2 * w * n * local_logits);
-    tpp_builder_tensor(builder, "head input", TPP_TENSOR_LOSS, w * n * h);
-    if (builder->tensor_parallel > 1)
+    tpp_builder_tensor(builder, "final norm input", TPP_TENSOR_LOSS, w * n * h * builder->norm_share);
+    tpp_builder_tensor(builder, "head input", TPP_TENSOR_LOSS, w * n * h * builder->norm_share);
+    if (builder->sequence_parallel)
         tpp_builder_tensor(builder, "tensor-parallel gather buffer", TPP_TENSOR_LOSS, w * n * h);
+    if (loss_writes_in_place(builder)) /* elsewhere the loss needs more than the head's backward after it */
+        tpp_builder_tensor(builder, "head input gradient", TPP_TENSOR_LOSS, w * n * h);
 }
 
 /* Head GEMMs, loss and their collectives: one gather of the input (SP), three all-reduces of 4n bytes for the

@@ -49,7 +49,8 @@ static void build_activation(struct tpp_builder *builder, enum tpp_section secti
                        eager ? 2 : 1);
 }
 
-/* Megatron-Core: gradient of the MLP-in output twice, the gathered norm output and its gradient (4.4). Plain autograd:
+/* Megatron-Core: the gradient of the MLP-in output, the gathered norm output and its gradient. 4.4 has the first twice, but
+ * the gradient of the activation takes the place of its output, which the product before has just freed. Plain autograd:
  * the gradients of the MLP-in output and of the activation, and the products of an eager activation (15.8). */
 static void build_backward_tensors(struct tpp_builder *builder, double in, bool eager)
 {
@@ -60,7 +61,7 @@ static void build_backward_tensors(struct tpp_builder *builder, double in, bool 
             tpp_builder_tensor(builder, "activation eager gradients", TPP_TENSOR_BACKWARD_EAGER, 4 * f * n);
         return;
     }
-    tpp_builder_tensor(builder, "mlp in gradient", TPP_TENSOR_BACKWARD_MLP, 2 * w * in * n);
+    tpp_builder_tensor(builder, "mlp in gradient", TPP_TENSOR_BACKWARD_MLP, w * in * n);
     tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_MLP, 2 * w * builder->hidden * n);
 }
 

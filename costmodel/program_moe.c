@@ -80,7 +80,7 @@ void tpp_build_moe_tensors(struct tpp_builder *builder)
                        w * (experts.in_width + experts.out_width) * rows);
     tpp_builder_tensor(builder, "tokens before the combine", TPP_TENSOR_SAVED, w * h * experts.routed);
     tpp_builder_tensor(builder, "shared expert", TPP_TENSOR_SAVED, w * (in + 1) * shared);
-    tpp_builder_tensor(builder, "expert gradients", TPP_TENSOR_BACKWARD_MLP, 2 * w * experts.in_width * rows);
+    tpp_builder_tensor(builder, "expert gradients", TPP_TENSOR_BACKWARD_MLP, w * experts.in_width * rows);
     tpp_builder_tensor(builder, "permutation workspace", TPP_TENSOR_BACKWARD_MLP, w * h * (experts.routed + rows));
 }
 

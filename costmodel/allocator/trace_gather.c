@@ -1,10 +1,8 @@
 /* Parameters that ZeRO-3 and FSDP gather layer by layer, and gradients before they are scattered (cost-model 4.4). */
 #include "costmodel/allocator/trace_parts.h"
+#include "costmodel/memory_buffers.h"
 
 #include <math.h>
-
-/* DeepSpeed's defaults of stage3_max_live_parameters and stage3_prefetch_bucket_size, elements (launch-formats 3). */
-static const double live_parameters = 1e9, prefetch_bucket = 5e7;
 
 static double end_parameters(const struct tpp_tracer *tracer, bool is_sum)
 {
@@ -22,8 +20,8 @@ static bool is_deepspeed(const struct tpp_tracer *tracer)
 static double deepspeed_share(const struct tpp_tracer *tracer)
 {
     const uint32_t first = tracer->order.chunks[0].first_layer;
-    const double wanted = prefetch_bucket + 2 * tpp_trace_program(tracer, first)->parameters + end_parameters(tracer, false);
-    return fmin(1, live_parameters / wanted);
+    const double wanted = TPP_DEEPSPEED_PREFETCH_BUCKET + 2 * tpp_trace_program(tracer, first)->parameters + end_parameters(tracer, false);
+    return fmin(1, TPP_DEEPSPEED_LIVE_PARAMETERS / wanted);
 }
 
 void tpp_trace_gather_root(struct tpp_tracer *tracer)
@@ -34,7 +32,8 @@ void tpp_trace_gather_root(struct tpp_tracer *tracer)
     uint32_t made[2];
     if (is_deepspeed(tracer)) {
         const double share = w * deepspeed_share(tracer);
-        made[0] = tpp_trace_allocate(tracer, "prefetch bucket", share * prefetch_bucket, TPP_TRACE_COMMUNICATION_STREAM);
+        made[0] = tpp_trace_allocate(tracer, "prefetch bucket", share * TPP_DEEPSPEED_PREFETCH_BUCKET,
+                                     TPP_TRACE_COMMUNICATION_STREAM);
         made[1] = tpp_trace_allocate(tracer, "gathered embedding or head", share * end_parameters(tracer, false),
                                      TPP_TRACE_COMMUNICATION_STREAM);
     } else {

@@ -1,5 +1,6 @@
 /* What lies on the device for good: weights, gradients, optimizer states (cost-model 4.1), and communication buckets. */
 #include "costmodel/allocator/trace_parts.h"
+#include "costmodel/memory_buffers.h"
 
 #include <math.h>
 
@@ -135,26 +136,32 @@ static double trainable_on_stage(const struct tpp_tracer *tracer, bool with_ends
     return sum;
 }
 
-/* The buffers of memory_walk.c's bucket_bytes: DeepSpeed's contiguous buckets, its pipeline engine's, and PyTorch DDP's of
- * 25 MiB. */
 static void write_buckets(struct tpp_tracer *tracer)
 {
-    static const double pipeline_engine_bytes = 2e9, ddp_bucket_bytes = 25.0 * 1048576;
-    const struct tpp_strategy *strategy = &tracer->strategy;
-    const struct tpp_stack *stack = tracer->evaluator->stack;
-    const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
     const char *name = "communication bucket";
-    if (stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE)
-        tpp_trace_allocate(tracer, name, pipeline_engine_bytes, TPP_TRACE_COMPUTE_STREAM);
-    if (stack->engine == TPP_ENGINE_DDP && replicas > 1)
-        for (double left = stack->gradient_bytes * trainable_on_stage(tracer, true); left > 0; left -= ddp_bucket_bytes)
-            tpp_trace_allocate(tracer, name, fmin(left, ddp_bucket_bytes), TPP_TRACE_COMPUTE_STREAM);
-    if (stack->engine != TPP_ENGINE_DEEPSPEED || strategy->zero_stage == 0 || replicas <= 1)
-        return;
-    const double bucket = tpp_deepspeed_bucket_size(strategy->reduce_bucket_size);
-    const double elements = fmin(bucket, trainable_on_stage(tracer, false));
-    for (int i = 0; i < (strategy->overlap_grad_reduce ? 2 : 1); i++)
-        tpp_trace_allocate(tracer, name, stack->gradient_bytes * elements, TPP_TRACE_COMPUTE_STREAM);
+    const struct tpp_communication_buffers buffers =
+        tpp_communication_buffers_make(tracer->evaluator->stack, &tracer->strategy, trainable_on_stage(tracer, false),
+                                       trainable_on_stage(tracer, true));
+    tpp_trace_allocate(tracer, name, buffers.engine_bytes, TPP_TRACE_COMPUTE_STREAM);
+    for (double left = buffers.ddp_bytes; left > 0; left -= TPP_DDP_BUCKET_BYTES)
+        tpp_trace_allocate(tracer, name, fmin(left, TPP_DDP_BUCKET_BYTES), TPP_TRACE_COMPUTE_STREAM);
+    for (uint32_t i = 0; i < buffers.num_contiguous; i++)
+        tpp_trace_allocate(tracer, name, buffers.contiguous_bytes, TPP_TRACE_COMPUTE_STREAM);
+}
+
+static void write_workspaces(struct tpp_tracer *tracer)
+{
+    bool has_experts = false;
+    for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
+        for (uint32_t i = 0; i < tracer->order.chunks[c].num_layers; i++)
+            has_experts = has_experts ||
+                          tpp_trace_program(tracer, tracer->order.chunks[c].first_layer + i)->expert_parameters > 0;
+    const struct tpp_library_workspaces workspaces = tpp_library_workspaces_make(
+        tracer->evaluator->stack, &tracer->evaluator->hardware->gpu, tracer->has_head, has_experts);
+    for (uint32_t i = 0; i < workspaces.num_cublas; i++)
+        tpp_trace_allocate(tracer, "cuBLAS workspace", workspaces.cublas_bytes, TPP_TRACE_COMPUTE_STREAM);
+    for (uint32_t i = 0; i < workspaces.num_engine; i++)
+        tpp_trace_allocate(tracer, "Transformer Engine workspace", workspaces.engine_bytes, TPP_TRACE_COMPUTE_STREAM);
 }
 
 void tpp_trace_static(struct tpp_tracer *tracer)
@@ -167,6 +174,7 @@ void tpp_trace_static(struct tpp_tracer *tracer)
         for (int i = 0; i < 2; i++)
             write_states(tracer, "optimizer moments", pick_moment, true);
     write_buckets(tracer);
+    write_workspaces(tracer);
 }
 
 void tpp_trace_moments(struct tpp_tracer *tracer)
