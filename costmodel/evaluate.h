@@ -50,6 +50,7 @@ enum tpp_memory_term {
     TPP_MEMORY_GATHERED,        /* ZeRO-3/FSDP: gathered parameters, unsharded gradients before reduction */
     TPP_MEMORY_BUCKETS,         /* communication buckets and pipeline buffers */
     TPP_MEMORY_WORKSPACES,      /* of cuBLAS and Transformer Engine */
+    TPP_MEMORY_OPTIMIZER_STEP,  /* temporaries of the optimizer's step, when that is the peak */
     TPP_MEMORY_RESERVE,         /* fragmentation: reserved - allocated */
     TPP_MEMORY_CONTEXT,         /* CUDA context, outside the allocator */
     TPP_MEMORY_COMMUNICATORS,   /* NCCL, outside the allocator */

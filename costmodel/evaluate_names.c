@@ -36,6 +36,7 @@ static const struct leaf memory_leaves[TPP_MEMORY_TERM_COUNT] = {
     [TPP_MEMORY_GATHERED] = {"gathered_parameters", "transients"},
     [TPP_MEMORY_BUCKETS] = {"communication_buckets", "transients"},
     [TPP_MEMORY_WORKSPACES] = {"library_workspaces", "transients"},
+    [TPP_MEMORY_OPTIMIZER_STEP] = {"optimizer_temporaries", "transients"},
     [TPP_MEMORY_RESERVE] = {"fragmentation", "outside"},
     [TPP_MEMORY_CONTEXT] = {"cuda_context", "outside"},
     [TPP_MEMORY_COMMUNICATORS] = {"nccl_communicators", "outside"},

@@ -124,14 +124,20 @@ double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_lay
     return fmin(num_layers, strategy->recompute_num_layers);
 }
 
+/* Layers that are run again together. */
+static double layers_at_once(const struct tpp_strategy *strategy, const struct tpp_walk_stage *stage)
+{
+    const bool in_units = strategy->recompute == TPP_RECOMPUTE_FULL &&
+                          strategy->recompute_method == TPP_RECOMPUTE_UNIFORM && strategy->recompute_num_layers > 1;
+    return in_units ? fmin(strategy->recompute_num_layers, stage->num_layers) : 1;
+}
+
 static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
     const struct tpp_strategy *strategy = walk->strategy;
     const struct tpp_layer *layer = stage->decoder;
     const double again = tpp_recomputed_layers(strategy, stage->num_layers);
-    const double unit = strategy->recompute_method == TPP_RECOMPUTE_UNIFORM && strategy->recompute_num_layers > 1
-                            ? fmin(strategy->recompute_num_layers, stage->num_layers)
-                            : 1;
+    const double unit = layers_at_once(strategy, stage);
     const double kept = strategy->recompute == TPP_RECOMPUTE_NONE ? full_list_bytes(layer) : selective_bytes(walk, layer);
     const double whole = strategy->recompute == TPP_RECOMPUTE_FULL ? full_list_bytes(layer) : kept;
     memory->terms[TPP_MEMORY_ACTIVATIONS] =
@@ -150,8 +156,8 @@ static double dummy_bytes(const struct tpp_walk_stage *stage)
 }
 
 /* ZeRO-3/FSDP: gathered parameters (the unit in use and the prefetched one, with their copies; the root unit), gradients
- * before their reduce-scatter (4.4). */
-static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
+ * before their reduce-scatter: of a unit and, while the last layer's backward begins, of the larger end (4.4). */
+static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, bool with_end_gradients)
 {
     if (walk->strategy->zero_stage < 3 || walk->shard_ranks <= 1)
         return 0;
@@ -164,7 +170,8 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
     const bool quantised = walk->job->task == TPP_TASK_QLORA;
     const double linear_bytes = stage->decoder->linear_parameters * (quantised ? TPP_NF4_BYTES : w);
     const double unit_bytes = linear_bytes + (unit - stage->decoder->linear_parameters) * w;
-    const double gradients = tpp_job_is_adapter(walk->job) ? 0 : walk->stack->reduce_bytes * (unit + fmax(embedding, head));
+    const double end = with_end_gradients ? fmax(embedding, head) : 0;
+    const double gradients = tpp_job_is_adapter(walk->job) ? 0 : walk->stack->reduce_bytes * (unit + end);
     return 4 * unit_bytes + w * (embedding + head) + gradients;
 }
 
@@ -244,24 +251,94 @@ static double backward_bytes(const struct tpp_walk *walk, const struct tpp_layer
     return twice ? plain + fmax(eager, second) : plain + eager;
 }
 
-/* 4.5: the peak is at the loss of the last stage, or inside one layer's backward with all micro-batches alive. */
+double tpp_optimizer_parts(const struct tpp_stack *stack)
+{
+    return fmax(2, stack->optimizer_bytes / 4);
+}
+
+bool tpp_gradients_are_fresh(const struct tpp_stack *stack, const struct tpp_strategy *strategy)
+{
+    const bool is_alone = stack->engine == TPP_ENGINE_DDP && strategy->data_parallel * strategy->context_parallel <= 1;
+    return (tpp_engine_is_fsdp(stack->engine) || is_alone) && strategy->num_micro_batches == 1 &&
+           strategy->pipeline_parallel == 1;
+}
+
+bool tpp_optimizer_makes_copies(const struct tpp_stack *stack)
+{
+    return stack->framework == TPP_FRAMEWORK_HF_TRAINER || stack->framework == TPP_FRAMEWORK_OTHER;
+}
+
+/* Gradients that are there: at the loss, when the last layer's backward begins (the head's), when that of the first layer
+ * does: all but its own and the embedding's (of a unit of layers the first one's, too: an upper bound). */
+enum moment { AT_LOSS, AT_LAST_LAYER, AT_FIRST_LAYER, AT_STEP, NUM_MOMENTS };
+
+static double gradient_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, enum moment moment,
+                             double all)
+{
+    const bool adapter = tpp_job_is_adapter(walk->job);
+    const double per = tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks).gradients;
+    const double head = stage->head && !adapter ? per * stage->head->parameters : 0;
+    const double embedding = stage->embedding && !adapter ? per * stage->embedding->parameters : 0;
+    if (moment == AT_STEP || !tpp_gradients_are_fresh(walk->stack, walk->strategy))
+        return all;
+    return moment == AT_LOSS         ? 0
+           : moment == AT_LAST_LAYER ? head
+                                     : all - embedding - (all - embedding - head) / stage->num_layers;
+}
+
+/* Fills the terms that differ from moment to moment (4.5) and returns their sum. `backward` is backward_bytes, `loss` the
+ * head's, `all` the bytes of all gradients. */
+static double set_moment(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, enum moment moment,
+                         double backward, double loss, double all, struct tpp_memory *memory)
+{
+    double *terms = memory->terms;
+    const bool in_layer = moment == AT_LAST_LAYER || moment == AT_FIRST_LAYER;
+    terms[TPP_MEMORY_GRADIENTS] = gradient_bytes(walk, stage, moment, all);
+    terms[TPP_MEMORY_ACTIVATIONS] = terms[TPP_MEMORY_RECOMPUTE_LAYER] = terms[TPP_MEMORY_GATHERED] = 0;
+    if (moment != AT_STEP) {
+        activation_terms(walk, stage, memory);
+        terms[TPP_MEMORY_GATHERED] = gathered_bytes(walk, stage, moment != AT_FIRST_LAYER);
+    }
+    if (moment == AT_FIRST_LAYER)
+        terms[TPP_MEMORY_ACTIVATIONS] *= layers_at_once(walk->strategy, stage) / stage->num_layers;
+    if (!in_layer)
+        terms[TPP_MEMORY_RECOMPUTE_LAYER] = 0;
+    terms[TPP_MEMORY_BACKWARD] = in_layer ? backward : 0;
+    terms[TPP_MEMORY_LOGITS] = moment == AT_LOSS ? loss : 0;
+    terms[TPP_MEMORY_OPTIMIZER_STEP] = moment == AT_STEP && tpp_optimizer_makes_copies(walk->stack)
+                                           ? terms[TPP_MEMORY_OPTIMIZER] / tpp_optimizer_parts(walk->stack)
+                                           : 0;
+    return terms[TPP_MEMORY_GRADIENTS] + terms[TPP_MEMORY_ACTIVATIONS] + terms[TPP_MEMORY_RECOMPUTE_LAYER] +
+           terms[TPP_MEMORY_GATHERED] + terms[TPP_MEMORY_BACKWARD] + terms[TPP_MEMORY_LOGITS] +
+           terms[TPP_MEMORY_OPTIMIZER_STEP];
+}
+
+/* 4.5: the peak is at the loss of the last stage, inside one layer's backward with all micro-batches alive (or, where
+ * gradients appear as activations go, at its end), or in the optimizer's step. */
 void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
     memset(memory, 0, sizeof(*memory));
     static_terms(walk, stage, memory);
-    activation_terms(walk, stage, memory);
     memory->terms[TPP_MEMORY_DUMMY_WGRAD] = dummy_bytes(stage);
-    memory->terms[TPP_MEMORY_GATHERED] = gathered_bytes(walk, stage);
     memory->terms[TPP_MEMORY_BUCKETS] = bucket_bytes(walk, stage);
     memory->terms[TPP_MEMORY_WORKSPACES] = workspace_bytes(walk, stage);
-    const double backward = backward_bytes(walk, stage->decoder);
-    const double layer_peak = memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] + backward;
+    const double backward = backward_bytes(walk, stage->decoder), all = memory->terms[TPP_MEMORY_GRADIENTS];
     const double loss = stage->head ? stage->head->bytes[TPP_TENSOR_LOSS] : 0;
-    if (loss > layer_peak) {
-        memory->terms[TPP_MEMORY_LOGITS] = loss;
-        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = 0;
-    } else {
-        memory->terms[TPP_MEMORY_BACKWARD] = backward;
+    const bool fresh = tpp_gradients_are_fresh(walk->stack, walk->strategy);
+    const bool steps = fresh || tpp_optimizer_makes_copies(walk->stack);
+    enum moment best = AT_LAST_LAYER;
+    double most = 0;
+    for (enum moment moment = AT_LOSS; moment < NUM_MOMENTS; moment++) {
+        const bool counts = moment == AT_LOSS          ? loss > 0
+                            : moment == AT_FIRST_LAYER ? fresh
+                            : moment == AT_STEP        ? steps
+                                                       : true;
+        const double bytes = counts ? set_moment(walk, stage, moment, backward, loss, all, memory) : 0;
+        if (bytes > most || (bytes >= most && moment == AT_LAST_LAYER)) {
+            most = bytes;
+            best = moment;
+        }
     }
+    set_moment(walk, stage, best, backward, loss, all, memory);
     sum_up(walk, memory);
 }

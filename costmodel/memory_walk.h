@@ -21,6 +21,18 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
 /* Bits of one NF4 weight with double quantisation, over 8 [exact], E15: (4 + 8/64 + 32/(64*256)) / 8. */
 #define TPP_NF4_BYTES ((4.0 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
 
+/* Pieces of one width that the optimizer's states consist of: two moments, and as many of 4 bytes as there are beside them
+ * (master weight, fp32 gradients). */
+double tpp_optimizer_parts(const struct tpp_stack *stack);
+
+/* True when gradients are made in every backward and dropped after the step (zero_grad sets them to None): plain autograd,
+ * FSDP or a single rank, with one micro-batch a step. They are not there yet at the loss. Other engines keep buffers. */
+bool tpp_gradients_are_fresh(const struct tpp_stack *stack, const struct tpp_strategy *strategy);
+/* True when the optimizer is torch.optim.AdamW over lists of tensors (foreach), which makes the square root of all second
+ * moments at once: a moment's width for each parameter of the rank [4.5 iii; measured: 10 bytes a parameter of pure bf16
+ * training, 8 of them states]. Fused optimizers have no such thing. */
+bool tpp_optimizer_makes_copies(const struct tpp_stack *stack);
+
 /* Standard deviation of log(predicted / measured) of a device's total (section 12): what the out-of-memory probability is
  * made of. */
 #define TPP_MEMORY_TOTAL_SIGMA 0.05

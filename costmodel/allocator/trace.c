@@ -129,6 +129,7 @@ void tpp_tracer_free(struct tpp_tracer *tracer)
         tpp_ids_drop(&tracer->units[i].tensors);
     tpp_ids_drop(&tracer->step_tensors);
     tpp_ids_drop(&tracer->scratch);
+    tpp_ids_drop(&tracer->gradients);
     tpp_ids_drop(&tracer->free_ids);
     tpp_trace_order_release(&tracer->order);
     free(tracer->slots);
@@ -194,8 +195,7 @@ enum tpp_code tpp_tracer_step(struct tpp_tracer *tracer, struct tpp_error *err)
     tracer->layer = TPP_TRACE_NO_LAYER;
     tpp_ids_release(tracer, &tracer->step_tensors, 0);
     tpp_trace_finish(tracer);
-    if (tracer->num_steps++ == 0)
-        tpp_trace_moments(tracer);
+    tpp_trace_optimizer(tracer, tracer->num_steps++ == 0);
     return answer(tracer, err);
 }
 

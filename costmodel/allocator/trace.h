@@ -7,6 +7,7 @@
  *
  *   - block recomputation: by the time a layer is run again, the layers of its chunk that are not recomputed have been freed;
  *   - the loss of ZeRO-3/FSDP: no layer's gradients are gathered yet;
+ *   - units of recomputed layers where gradients are made in backward: those of the unit are not there yet;
  *   - uneven chunks or units, and stages that mix dense and MoE layers: the walk counts with an average layer.
  *
  * The optimizer's moments are made at the end of the first step, as by torch.optim and Megatron (DeepSpeed makes them at

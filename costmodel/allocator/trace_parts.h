@@ -45,6 +45,7 @@ struct tpp_tracer {
     struct tpp_gathered_unit units[TPP_TRACE_UNITS];
     struct tpp_tensor_ids step_tensors; /* freed at the end of the step */
     struct tpp_tensor_ids scratch;     /* of the layer at work */
+    struct tpp_tensor_ids gradients;   /* fresh ones, until the step */
     bool has_dummies;
     struct tpp_trace_event *events;    /* owned */
     size_t num_events, capacity;
@@ -67,9 +68,12 @@ void tpp_ids_drop(struct tpp_tensor_ids *ids); /* forgets the list; the tensors 
 /* Frees from the last down to `count` of them. */
 void tpp_ids_release(struct tpp_tracer *tracer, struct tpp_tensor_ids *ids, size_t count);
 
-/* trace_setup.c: weights, gradients, master weights, buckets; at the end of the first step the optimizer's moments. */
+/* trace_setup.c: weights, gradients, master weights, buckets. */
 void tpp_trace_static(struct tpp_tracer *tracer);
-void tpp_trace_moments(struct tpp_tracer *tracer);
+/* Gradients that are made in backward (memory_walk.h): of one layer, or of an end. */
+void tpp_trace_fresh_gradients(struct tpp_tracer *tracer, const struct tpp_program *program);
+/* The optimizer's step: moments the first time, its temporaries; then fresh gradients are dropped. */
+void tpp_trace_optimizer(struct tpp_tracer *tracer, bool is_first);
 
 /* trace_gather.c: parameters of ZeRO-3/FSDP. Nothing is written when they are not sharded. */
 void tpp_trace_gather_root(struct tpp_tracer *tracer);     /* at the start of the step, until its end */

@@ -265,8 +265,11 @@ void tpp_trace_backward(struct tpp_tracer *tracer, const struct tpp_trace_chunk 
     if (chunk->num_layers > 0)
         write_dummies(tracer, tpp_trace_program(tracer, chunk->first_layer));
     uint32_t ends = tpp_trace_unsharded_gradients(tracer, TPP_TRACE_NO_LAYER);
+    if (chunk->is_last)
+        tpp_trace_fresh_gradients(tracer, &tracer->programs[TPP_LAYER_HEAD]);
     for (uint32_t i = chunk->num_layers; i-- > 0;) {
         backward_layer(tracer, chunk, i, again);
+        tpp_trace_fresh_gradients(tracer, tpp_trace_program(tracer, chunk->first_layer + i));
         if (!tracer->order.splits_backward)
             tpp_ids_release(tracer, &slot->kept, slot->layer_starts[i]);
         else

@@ -63,12 +63,6 @@ static bool is_flat(const struct tpp_tracer *tracer)
     return tpp_engine_is_deepspeed(tracer->evaluator->stack->engine);
 }
 
-/* Pieces of 4 bytes an element that the states consist of: master weight, moments, fp32 gradients; 2 of a pure 16-bit one. */
-static double optimizer_parts(const struct tpp_tracer *tracer)
-{
-    return fmax(2, tracer->evaluator->stack->optimizer_bytes / 4);
-}
-
 typedef double pick_function(const struct tpp_tracer *tracer, const struct layer_bytes *bytes);
 
 static double pick_weights(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
@@ -86,12 +80,12 @@ static double pick_gradients(const struct tpp_tracer *tracer, const struct layer
 /* All but the two moments. */
 static double pick_master(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
 {
-    return bytes->optimizer * (1 - 2 / optimizer_parts(tracer));
+    return bytes->optimizer * (1 - 2 / tpp_optimizer_parts(tracer->evaluator->stack));
 }
 
 static double pick_moment(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
 {
-    return bytes->optimizer / optimizer_parts(tracer);
+    return bytes->optimizer / tpp_optimizer_parts(tracer->evaluator->stack);
 }
 
 static void write_one(struct tpp_tracer *tracer, const struct tpp_program *program, const char *name,
@@ -168,7 +162,8 @@ void tpp_trace_static(struct tpp_tracer *tracer)
 {
     const bool flat = is_flat(tracer), megatron = tracer->evaluator->stack->engine == TPP_ENGINE_MEGATRON;
     write_states(tracer, "weights", pick_weights, flat || (megatron && tracer->strategy.zero_stage >= 1));
-    write_states(tracer, "gradients", pick_gradients, flat || megatron);
+    if (!tpp_gradients_are_fresh(tracer->evaluator->stack, &tracer->strategy))
+        write_states(tracer, "gradients", pick_gradients, flat || megatron);
     write_states(tracer, "master weights", pick_master, flat);
     if (flat)
         for (int i = 0; i < 2; i++)
@@ -177,10 +172,40 @@ void tpp_trace_static(struct tpp_tracer *tracer)
     write_workspaces(tracer);
 }
 
-void tpp_trace_moments(struct tpp_tracer *tracer)
+static void write_moments(struct tpp_tracer *tracer)
 {
     if (is_flat(tracer))
         return;
     for (int i = 0; i < 2; i++)
         write_states(tracer, "optimizer moments", pick_moment, false);
+}
+
+void tpp_trace_fresh_gradients(struct tpp_tracer *tracer, const struct tpp_program *program)
+{
+    if (!tpp_gradients_are_fresh(tracer->evaluator->stack, &tracer->strategy))
+        return;
+    const struct layer_bytes bytes = bytes_of(tracer, program);
+    tpp_ids_push(tracer, &tracer->gradients,
+                 tpp_trace_allocate(tracer, "gradients", bytes.gradients, TPP_TRACE_COMPUTE_STREAM));
+}
+
+void tpp_trace_optimizer(struct tpp_tracer *tracer, bool is_first)
+{
+    if (tracer->has_embedding) /* the root unit has just been dropped, then its gradient is scattered */
+        tpp_trace_fresh_gradients(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]);
+    if (is_first)
+        write_moments(tracer);
+    if (tpp_optimizer_makes_copies(tracer->evaluator->stack)) {
+        struct layer_bytes sum = {0};
+        for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
+            for (uint32_t i = 0; i < tracer->order.chunks[c].num_layers; i++)
+                sum.optimizer += bytes_of(tracer, tpp_trace_program(tracer, tracer->order.chunks[c].first_layer + i)).optimizer;
+        if (tracer->has_embedding)
+            sum.optimizer += bytes_of(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]).optimizer;
+        if (tracer->has_head)
+            sum.optimizer += bytes_of(tracer, &tracer->programs[TPP_LAYER_HEAD]).optimizer;
+        tpp_trace_release(tracer, tpp_trace_allocate(tracer, "square roots of second moments", pick_moment(tracer, &sum),
+                                                     TPP_TRACE_COMPUTE_STREAM));
+    }
+    tpp_ids_release(tracer, &tracer->gradients, 0);
 }

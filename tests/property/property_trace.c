@@ -2,6 +2,7 @@
  * to 0.5 %, but for the cases where the walk rounds up (trace.h). There it is the larger one, by a bounded amount. */
 #include "costmodel/allocator/trace.h"
 #include "costmodel/evaluate.h"
+#include "costmodel/memory_walk.h"
 #include "tests/support/random.h"
 #include "tests/support/shapes.h"
 
@@ -50,13 +51,16 @@ static void random_plan(struct tpp_random *random, const struct tpp_gpu *gpu, st
 }
 
 /* By how much the walk may be above the trace: nothing but rounding, the layers of block recomputation, the gradients that
- * are not there yet at a loss. */
+ * are not there yet at a loss; where gradients are made in backward, those of a unit of layers. */
 static double allowance(const struct plan *plan, const struct tpp_strategy *strategy, const struct tpp_memory *memory)
 {
     const bool is_block = strategy->recompute == TPP_RECOMPUTE_FULL &&
                           strategy->recompute_method == TPP_RECOMPUTE_BLOCK && strategy->recompute_num_layers > 0;
     const bool at_loss = memory->terms[TPP_MEMORY_LOGITS] > 0;
-    return (is_block ? memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] : 0) +
+    const bool fresh_units = tpp_gradients_are_fresh(&plan->stack, strategy) && strategy->recompute == TPP_RECOMPUTE_FULL &&
+                             strategy->recompute_method == TPP_RECOMPUTE_UNIFORM && strategy->recompute_num_layers > 1;
+    return (fresh_units ? memory->terms[TPP_MEMORY_GRADIENTS] * strategy->recompute_num_layers / plan->model.num_layers : 0) +
+           (is_block ? memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] : 0) +
            (at_loss && tpp_engine_is_fsdp(plan->stack.engine) ? memory->terms[TPP_MEMORY_GATHERED] : 0);
 }
 

@@ -31,7 +31,7 @@ static void open_scene(struct scene *scene, enum tpp_framework framework)
     scene->head = (struct tpp_layer){
         .bytes = {[TPP_TENSOR_LOSS] = 17, [TPP_TENSOR_DUMMY] = 19}, .parameters = 500, .trainable_parameters = 500};
     scene->walk = (struct tpp_walk){.job = &scene->job, .stack = &scene->stack, .strategy = &scene->strategy,
-                                    .hardware = &scene->hardware, .shard_ranks = 1};
+                                    .hardware = &scene->hardware, .shard_ranks = 1, .expert_shard_ranks = 1};
     scene->stage = (struct tpp_walk_stage){.decoder = &scene->decoder, .num_layers = 6, .in_flight = 3};
 }
 
@@ -163,7 +163,7 @@ static void a_recomputed_layer_is_alive_twice_under_fsdp(void **state)
     (void)state;
     /* 15.8: max(2 plain, plain + eager). Plain: 2 + 30 + 60 kept and 7 of backward, 99; eager: 8 and 3. */
     struct scene scene;
-    open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+    open_scene(&scene, TPP_FRAMEWORK_LLM_FOUNDRY);
     scene.strategy.zero_stage = 3;
     scene.strategy.recompute = TPP_RECOMPUTE_FULL;
     struct tpp_memory memory = walk(&scene);
@@ -171,6 +171,51 @@ static void a_recomputed_layer_is_alive_twice_under_fsdp(void **state)
     scene.decoder.bytes[TPP_TENSOR_EAGER] = 200;
     memory = walk(&scene);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 99 + 203 - 2, 0);
+}
+
+static void gradients_appear_in_backward_and_copies_in_the_step(void **state)
+{
+    (void)state;
+    /* FSDP, one micro-batch, sharded over 4: 4 B of weights, 4 of gradients and 8 of moments a parameter, all /4. Six layers
+     * of 1000 parameters, 400 and 500 at the ends: 6900 in all, gradients 6900 bytes, moments 13800. */
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+    scene.strategy.num_micro_batches = 1;
+    scene.strategy.zero_stage = 3;
+    scene.walk.shard_ranks = scene.walk.expert_shard_ranks = 4;
+    scene.stage.embedding = &scene.embedding;
+    scene.stage.head = &scene.head;
+    scene.stage.in_flight = 1;
+    struct tpp_memory memory = walk(&scene);
+    /* Small activations. In the first layer's backward: gathered 4 x 2 x 1000 and 2 x 900, unsharded gradients 4 x 1000, and
+     * the gradients of five layers and the head, 5500; in the step 6900 and a moment's width of copies, 6900: less. */
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_GRADIENTS], 5500, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_GATHERED], 8000 + 1800 + 4000, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_ACTIVATIONS], 100, 1e-12);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER_STEP], 0, 0);
+    /* A layer that keeps 10000: the head's gradients alone are there when the last layer's backward begins. */
+    scene.decoder.bytes[TPP_TENSOR_SAVED] = 10000;
+    memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_GRADIENTS], 500, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_GATHERED], 8000 + 1800 + 4 * (1000 + 500), 0);
+    /* A loss of 1e6: none. */
+    scene.head.bytes[TPP_TENSOR_LOSS] = 1e6;
+    memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_GRADIENTS], 0, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_LOGITS], 1e6, 0);
+    /* Two micro-batches: all are there from the first one on. */
+    scene.strategy.num_micro_batches = 2;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GRADIENTS], 6900, 0);
+    /* A single rank of pure 16-bit training: 2 + 2 + 2 x 2 bytes a parameter and copies of 2 more, 10 in all, beside the
+     * scene's 13 of dummies. */
+    open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+    scene.stack.engine = TPP_ENGINE_DDP;
+    scene.stack.weight_bytes = scene.stack.gradient_bytes = 2;
+    scene.stack.optimizer_bytes = 4;
+    scene.strategy.data_parallel = scene.strategy.num_micro_batches = 1;
+    memory = walk(&scene);
+    CHECK_NUMBER(memory.peak_allocated_bytes - memory.terms[TPP_MEMORY_WORKSPACES], 10 * 6000 + 13, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER_STEP], 2 * 6000, 0);
 }
 
 int main(void)
@@ -182,6 +227,7 @@ int main(void)
         cmocka_unit_test(engines_have_buffers_of_their_own),
         cmocka_unit_test(the_pipeline_engine_of_deepspeed_sums_bf16_gradients_in_fp32),
         cmocka_unit_test(a_recomputed_layer_is_alive_twice_under_fsdp),
+        cmocka_unit_test(gradients_appear_in_backward_and_copies_in_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
