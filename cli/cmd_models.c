@@ -123,6 +123,8 @@ static void append_shape(struct tpp_text *out, const struct tpp_model *model)
     append_value(out, "norm", tpp_norm_name(model->norm));
     append_value(out, "activation", tpp_activation_name(model->activation));
     append_variants(out, model);
+    if (model->stored_as[0] != '\0')
+        append_value(out, "stored as", model->stored_as);
 }
 
 static void show_as_text(const struct tpp_model *model, struct tpp_text *out)
@@ -144,6 +146,9 @@ static void show_as_text(const struct tpp_model *model, struct tpp_text *out)
         append_count(out, "  a layer with experts", counts.moe_layer);
     append_count(out, "  final norm", counts.final_norm);
     append_count(out, "  head", counts.lm_head);
+    if (model->stored_as[0] != '\0')
+        tpp_text_append(out, "  Training does not keep the quantised weights: predictions assume bf16 weights, or those of "
+                             "--precision,\n  and fp32 states.\n");
 }
 
 static enum tpp_code run(const void *data, const struct tpp_operands *operands, struct tpp_answer *answer,

@@ -100,6 +100,7 @@ static enum tpp_code answer_as_text(const struct predict_arguments *arguments, c
     if (arguments->explain) {
         tpp_text_append(&answer->text, "\n");
         tpp_explain_append(&prediction->plan.cost, &answer->text);
+        tpp_explain_append_states(&prediction->inputs.stack, &answer->text);
     }
     return TPP_OK;
 }

@@ -103,6 +103,18 @@ void tpp_explain_append(const struct tpp_cost *cost, struct tpp_text *out)
     append_tree(&memory, out);
 }
 
+void tpp_explain_append_states(const struct tpp_stack *stack, struct tpp_text *out)
+{
+    const struct tpp_state_bytes bytes = tpp_stack_state_bytes(stack);
+    tpp_text_format(out, "Bytes of one trained parameter before sharding: weights %u, gradients %u", bytes.weights,
+                    bytes.gradients);
+    if (bytes.master_weights > 0)
+        tpp_text_format(out, ", master weights %u", bytes.master_weights);
+    if (bytes.gradient_copies > 0)
+        tpp_text_format(out, ", gradient copies %u", bytes.gradient_copies);
+    tpp_text_format(out, ", moments %u\n", bytes.moments);
+}
+
 static struct cJSON *add_node(const struct tree *tree, const char *name, double value, const char *key,
                               struct tpp_json_writer *writer, struct cJSON *parent)
 {

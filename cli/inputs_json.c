@@ -63,6 +63,18 @@ static void add_job(const struct tpp_job *job, struct tpp_json_writer *writer, s
     tpp_json_add_number(writer, object, "attention_dropout", job->attention_dropout);
 }
 
+/* Of a trained parameter, before sharding. */
+static void add_state_bytes(const struct tpp_stack *stack, struct tpp_json_writer *writer, struct cJSON *parent)
+{
+    const struct tpp_state_bytes bytes = tpp_stack_state_bytes(stack);
+    struct cJSON *object = tpp_json_add_object(writer, parent, "bytes_per_parameter");
+    tpp_json_add_u64(writer, object, "weights", bytes.weights);
+    tpp_json_add_u64(writer, object, "gradients", bytes.gradients);
+    tpp_json_add_u64(writer, object, "master_weights", bytes.master_weights);
+    tpp_json_add_u64(writer, object, "gradient_copies", bytes.gradient_copies);
+    tpp_json_add_u64(writer, object, "moments", bytes.moments);
+}
+
 static void add_software(const struct tpp_stack *stack, struct tpp_json_writer *writer, struct cJSON *parent)
 {
     struct cJSON *object = tpp_json_add_object(writer, parent, "software");
@@ -81,6 +93,7 @@ static void add_software(const struct tpp_stack *stack, struct tpp_json_writer *
     tpp_json_add_string(writer, object, "tp_stack", stack->tensor_parallel_other ? "other" : "megatron");
     tpp_json_add_bool(writer, object, "launch_blocking", stack->launch_blocking);
     tpp_json_add_bool(writer, object, "cuda_graphs", stack->cuda_graphs);
+    add_state_bytes(stack, writer, object);
 }
 
 void tpp_job_inputs_add_json(const struct tpp_job_arguments *arguments, const struct tpp_job_inputs *inputs,

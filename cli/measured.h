@@ -15,6 +15,7 @@ struct tpp_measured {
     double utilization;    /* least_seconds / seconds: above 1 is impossible */
     bool is_possible;
     bool is_inside_interval;
+    bool is_cause_outside; /* so slow that no plan explains it: a network that does not deliver, throttling, other jobs */
 };
 
 struct tpp_measured tpp_measured_compare(double measured_seconds, const struct tpp_job_inputs *inputs,

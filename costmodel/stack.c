@@ -115,6 +115,19 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
     }
 }
 
+struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
+{
+    const uint32_t moments = stack->optimizer_bytes < 8 ? stack->optimizer_bytes : 8, rest = stack->optimizer_bytes - moments;
+    const uint32_t master = rest < 4 ? rest : 4;
+    return (struct tpp_state_bytes){
+        .weights = tpp_engine_is_fsdp(stack->engine) ? stack->shard_weight_bytes : stack->weight_bytes,
+        .gradients = stack->gradient_bytes,
+        .master_weights = master,
+        .gradient_copies = rest - master,
+        .moments = moments,
+    };
+}
+
 enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,
                               struct tpp_error *err)
 {

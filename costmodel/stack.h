@@ -83,6 +83,16 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
                         struct tpp_stack *stack);
 /* Sets dtype-dependent bytes (weight, gradient, reduce, optimizer) again after engine, precision or task was changed. */
 void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job);
+/* Bytes that one trained parameter takes, by what they are, before anything is sharded (cost-model 4.1). */
+struct tpp_state_bytes {
+    uint32_t weights;         /* stored: FSDP's shards are fp32 and their own master copy */
+    uint32_t gradients;
+    uint32_t master_weights;  /* fp32 beside 16-bit weights */
+    uint32_t gradient_copies; /* fp32, of fp16 training and of DeepSpeed's ZeRO optimizer */
+    uint32_t moments;         /* Adam's two: 8, or 4 in pure bf16 */
+};
+struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack);
+
 /* Contradictions: flash3 on a GPU without it (flash_forward_fraction 0), FP8 where the GPU has none, ... */
 enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,
                               struct tpp_error *err);

@@ -51,6 +51,15 @@ static void impossible(struct tpp_risk_context *c)
     }
 }
 
+static void quantized_file(struct tpp_risk_context *c)
+{
+    if (c->model->stored_as[0] != '\0')
+        tpp_risk_add(c, "quantized-file", TPP_SEVERITY_INFO, NULL,
+                     "the file holds %s weights, which training does not keep: weights are counted with %u bytes each, "
+                     "states with what the engine keeps",
+                     c->model->stored_as, c->job->task == TPP_TASK_QLORA ? 2 : c->stack->weight_bytes);
+}
+
 static void blocking_launches(struct tpp_risk_context *c)
 {
     if (c->stack->launch_blocking) {
@@ -60,5 +69,5 @@ static void blocking_launches(struct tpp_risk_context *c)
 }
 
 tpp_risk_check *const tpp_risk_job_checks[] = {
-    batch_tokens, half_precision, short_sums, impossible, blocking_launches, NULL,
+    batch_tokens, half_precision, short_sums, impossible, quantized_file, blocking_launches, NULL,
 };

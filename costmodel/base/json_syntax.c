@@ -39,7 +39,7 @@ static enum tpp_code fail_at(const struct scan *scan, const char *place, enum tp
     char where[512];
     find_line_and_column(scan, place, &line, &column);
     snprintf(where, sizeof where, "%.200s:%zu:%zu", scan->file, line, column);
-    return tpp_fail(scan->err, code, where, hint, "%s", message);
+    return tpp_fail(scan->err, code, where, hint, "%s (line %zu, column %zu)", message, line, column);
 }
 
 /* "expected ..., found ..." at the place that was reached. */

@@ -19,6 +19,8 @@ enum tpp_position { TPP_POSITION_ROPE, TPP_POSITION_LEARNED, TPP_POSITION_ALIBI,
 struct tpp_model {
     char name[64];          /* preset name, file name without ending, or the caller's */
     char family[32];        /* model_type of the config: "llama", "gpt2", ... */
+    char stored_as[24];     /* quantisation of the file, its quant_method: "fp8", "mxfp4", ...; "" = none. Training keeps
+                               16- or 32-bit weights whatever the file holds */
     uint32_t num_layers;    /* 1 .. 10000, decoder layers without MTP blocks */
     uint32_t hidden_size;   /* 1 .. 2^20 */
     uint32_t num_attention_heads;

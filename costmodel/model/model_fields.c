@@ -8,9 +8,9 @@
     {#member_, #member_, offsetof(struct tpp_model, member_), 0, TPP_FIELD_BOOL, group_, 0, 1}
 #define NUMBER(member_, min_, max_)                                                                                    \
     {#member_, #member_, offsetof(struct tpp_model, member_), 0, TPP_FIELD_NUMBER, TPP_FIELD_ALWAYS, min_, max_}
-#define TEXT(member_)                                                                                                  \
+#define TEXT(member_, group_)                                                                                          \
     {#member_, #member_, offsetof(struct tpp_model, member_), sizeof(((struct tpp_model *)0)->member_),                \
-     TPP_FIELD_TEXT, TPP_FIELD_ALWAYS, 0, 0}
+     TPP_FIELD_TEXT, group_, 0, 0}
 #define CHOICE(member_, kind_)                                                                                         \
     {#member_, #member_, offsetof(struct tpp_model, member_), 0, kind_, TPP_FIELD_ALWAYS, 0, 0}
 
@@ -20,8 +20,9 @@
 #define MAX_POSITIONS TPP_MODEL_MAX_POSITIONS
 
 static const struct tpp_model_field fields[] = {
-    TEXT(name),
-    TEXT(family),
+    TEXT(name, TPP_FIELD_ALWAYS),
+    TEXT(family, TPP_FIELD_ALWAYS),
+    TEXT(stored_as, TPP_FIELD_QUANTIZED),
     U32("layers", num_layers, TPP_FIELD_ALWAYS, 1, TPP_MODEL_MAX_LAYERS),
     COUNT(hidden_size, TPP_FIELD_ALWAYS, 1, MAX_HIDDEN),
     COUNT(num_attention_heads, TPP_FIELD_ALWAYS, 1, MAX_HEADS),
@@ -79,6 +80,7 @@ static const char *const position_names[] = {"rope", "learned", "alibi", "none",
 static const char *const compact_keys[] = {
     "name",
     "family",
+    "stored_as",
     "layers",
     "hidden_size",
     "num_attention_heads",

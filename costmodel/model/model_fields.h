@@ -28,7 +28,7 @@ enum tpp_model_field_kind {
 };
 
 /* Written only when the model has that part. */
-enum tpp_model_field_group { TPP_FIELD_ALWAYS, TPP_FIELD_EXPERTS, TPP_FIELD_LATENT };
+enum tpp_model_field_group { TPP_FIELD_ALWAYS, TPP_FIELD_EXPERTS, TPP_FIELD_LATENT, TPP_FIELD_QUANTIZED };
 
 struct tpp_model_field {
     const char *key;  /* in the compact form */

@@ -13,6 +13,8 @@ static bool is_written(const struct tpp_model *model, enum tpp_model_field_group
         return model->num_experts > 0;
     if (group == TPP_FIELD_LATENT)
         return model->kv_lora_rank > 0;
+    if (group == TPP_FIELD_QUANTIZED)
+        return model->stored_as[0] != '\0';
     return true;
 }
 

@@ -97,6 +97,22 @@ static enum tpp_code enter_nested(struct tpp_json *config, const struct tpp_mode
     return code == TPP_OK ? refuse_others(inner, err) : code;
 }
 
+/* A file may hold quantised weights. What it is made of does not change the shape, and training does not keep it. */
+static enum tpp_code read_quantization(struct tpp_json config, struct tpp_model *model, struct tpp_error *err)
+{
+    struct tpp_json place;
+    const char *method = "quantized";
+    if (!tpp_json_member(config, "quantization_config", &place))
+        return TPP_OK;
+    if (!tpp_json_is_object(place))
+        return tpp_json_fail(place, err, TPP_E_TYPE, "drop the key, or give its object",
+                             "\"quantization_config\" is not an object");
+    const enum tpp_code code = tpp_json_get_string(place, "quant_method", &method, err);
+    if (code == TPP_OK)
+        tpp_model_copy_name(model->stored_as, sizeof(model->stored_as), method);
+    return code;
+}
+
 static enum tpp_code read_config(struct tpp_json root, struct tpp_model *model, struct tpp_error *err)
 {
     const struct tpp_model_family *family;
@@ -110,6 +126,8 @@ static enum tpp_code read_config(struct tpp_json root, struct tpp_model *model, 
     code = enter_nested(&config, &family, err);
     if (code == TPP_OK)
         code = tpp_model_read_shape(config, root, family, model, err);
+    if (code == TPP_OK)
+        code = read_quantization(root, model, err);
     if (code == TPP_OK)
         code = tpp_model_check_in_file(model, config, err);
     return code;

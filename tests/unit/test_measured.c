@@ -49,6 +49,17 @@ static void an_honest_measurement_has_an_error(void **state)
     assert_false(tpp_measured_compare(99.9, &inputs, &cost).is_inside_interval);
 }
 
+/* 110 s predicted are 0.6 of 183.3 s. */
+static void a_far_too_slow_step_has_another_cause(void **state)
+{
+    struct tpp_job_inputs inputs;
+    struct tpp_cost cost;
+    (void)state;
+    make_job(&inputs, &cost);
+    assert_false(tpp_measured_compare(183.0, &inputs, &cost).is_cause_outside);
+    assert_true(tpp_measured_compare(183.7, &inputs, &cost).is_cause_outside);
+}
+
 static void the_peak_is_that_of_the_precision(void **state)
 {
     struct tpp_job_inputs inputs;
@@ -69,6 +80,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_faster_than_all_peaks_is_impossible),
         cmocka_unit_test(an_honest_measurement_has_an_error),
+        cmocka_unit_test(a_far_too_slow_step_has_another_cause),
         cmocka_unit_test(the_peak_is_that_of_the_precision),
     };
     return cmocka_run_group_tests_name("measured", tests, NULL, NULL);

@@ -604,6 +604,31 @@ static void a_compact_model_by_hand_needs_five_keys(void **state)
     refuse(COMPACT(",'ffn_hidden_size':112,'schema_version':2"), TPP_E_RANGE, "", "#/schema_version");
 }
 
+/* A file's quantisation is told, changes no count, and survives the compact form. */
+static void quantised_files_say_so(void **state)
+{
+    (void)state;
+    struct tpp_model model, plain;
+    struct tpp_error err;
+    assert_int_equal(read_text(HF("llama", ""), &plain, &err), TPP_OK);
+    assert_string_equal(plain.stored_as, "");
+    assert_int_equal(read_text(HF("llama", ", 'quantization_config': {'quant_method': 'fp8', 'fmt': 'e4m3'}"), &model, &err), TPP_OK);
+    assert_string_equal(model.stored_as, "fp8");
+    struct tpp_model_counts counts, plain_counts;
+    tpp_model_count(&model, &counts);
+    tpp_model_count(&plain, &plain_counts);
+    assert_int_equal(counts.total, plain_counts.total);
+    struct cJSON *json = as_json(&model);
+    assert_string_equal(cJSON_GetObjectItemCaseSensitive(json, "stored_as")->valuestring, "fp8");
+    cJSON_Delete(json);
+    assert_int_equal(read_text(HF("llama", ", 'quantization_config': {}"), &model, &err), TPP_OK);
+    assert_string_equal(model.stored_as, "quantized");
+    assert_int_equal(read_text(HF("llama", ", 'quantization_config': null"), &model, &err), TPP_OK);
+    assert_string_equal(model.stored_as, "");
+    assert_int_equal(read_text(HF("llama", ", 'quantization_config': 8"), &model, &err), TPP_E_TYPE);
+    assert_int_equal(read_text(HF("llama", ", 'quantization_config': {'quant_method': 8}"), &model, &err), TPP_E_TYPE);
+}
+
 static void names_come_from_the_path(void **state)
 {
     (void)state;
@@ -716,6 +741,7 @@ int main(void)
         cmocka_unit_test(the_first_keys_of_a_written_model_are_the_contract),
         cmocka_unit_test(every_field_has_a_key_that_is_allowed),
         cmocka_unit_test(a_compact_model_by_hand_needs_five_keys),
+        cmocka_unit_test(quantised_files_say_so),
         cmocka_unit_test(names_come_from_the_path),
         cmocka_unit_test(long_names_are_cut_at_a_character),
         cmocka_unit_test(the_family_table_is_sorted_and_consistent),

@@ -77,6 +77,31 @@ static void a_framework_runs_with_its_own_engines(void **state)
                                              defaults((enum tpp_framework)i, "dgx-h100", TPP_PRECISION_BF16).engine));
 }
 
+/* Cost-model 4.1: master weight, fp32 gradient copy and two moments make up the optimizer's bytes. */
+static void states_have_names(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tpp_framework framework;
+        enum tpp_precision precision;
+        struct tpp_state_bytes bytes; /* weights, gradients, master, gradient copy, moments */
+    } cases[] = {
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_PRECISION_BF16, {2, 4, 4, 0, 8}},  /* 18 */
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_PRECISION_FP16, {2, 2, 4, 4, 8}},  /* 20 */
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_PRECISION_FP32, {4, 4, 0, 0, 8}},  /* 16 */
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_PRECISION_BF16, {4, 4, 0, 0, 8}},   /* fp32 shards */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct tpp_stack stack = defaults(cases[i].framework, "dgx-a100-80g", cases[i].precision);
+        const struct tpp_state_bytes bytes = tpp_stack_state_bytes(&stack);
+        assert_memory_equal(&bytes, &cases[i].bytes, sizeof bytes);
+    }
+    struct tpp_stack pure = defaults(TPP_FRAMEWORK_HF_TRAINER, "dgx-a100-80g", TPP_PRECISION_BF16);
+    pure.optimizer_bytes = 4; /* two bf16 moments and nothing else */
+    assert_int_equal(tpp_stack_state_bytes(&pure).master_weights, 0);
+    assert_int_equal(tpp_stack_state_bytes(&pure).moments, 4);
+}
+
 static void names_read_back(void **state)
 {
     (void)state;
@@ -102,6 +127,7 @@ int main(void)
         cmocka_unit_test(the_deepspeed_pipeline_accumulates_in_fp32),
         cmocka_unit_test(impossible_stacks_are_refused),
         cmocka_unit_test(a_framework_runs_with_its_own_engines),
+        cmocka_unit_test(states_have_names),
         cmocka_unit_test(names_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
