@@ -75,9 +75,11 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--disable-bias-linear", TPP_SET_FALSE, RULE(linear_bias), NULL},
     {"--ds-sequence-parallel-size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
     {"--embed-layernorm", TPP_SET_TRUE, HERE(embedding_norm), NULL},
+    {"--enable-expert-tensor-parallelism", TPP_SET_TRUE, HERE(cuts_experts), NULL},
     {"--enable-zbh1-pipeline", TPP_SET_TRUE, HERE(zero_bubble), NULL},
     {"--expert-interval", TPP_SET_NUMBER, HERE(moe_layer_period), NULL},
     {"--ffn-hidden-size", TPP_SET_NUMBER, RULE(ffn_hidden_size), NULL},
+    {"--finetune", TPP_SET_TRUE, HERE(gives_checkpoint), NULL},
     {"--fp16", TPP_SET_TRUE, RULE(fp16), NULL},
     {"--global-batch-size", TPP_SET_NUMBER, RULE(global_batch_size), NULL},
     {"--hidden-dropout", TPP_SET_DOUBLE, HERE(hidden_dropout), NULL},
@@ -109,6 +111,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--rotary-position-embeddings-theta", TPP_SET_DOUBLE, HERE(rotary_base), NULL},
     {"--seq-length", TPP_SET_NUMBER, RULE(sequence_length), NULL},
     {"--sequence-parallel", TPP_SET_TRUE, RULE(sequence_parallel), NULL},
+    {"--squared-relu", TPP_SET_TRUE, RULE(squared_relu), NULL},
     {"--swiglu", TPP_SET_TRUE, RULE(swiglu), NULL},
     {"--tensor-model-parallel-size", TPP_SET_NUMBER, RULE(tensor_parallel), NULL},
     {"--topk", TPP_SET_NUMBER, RULE(experts_per_token), NULL},
@@ -200,6 +203,8 @@ static void complete(struct tpp_megatron_settings *s)
         rules->zero_stage = 0;
         rules->pipeline_engine = rules->pipeline_parallel > 1; /* Megatron's own schedule: any number of stages */
     }
+    if (rules->num_experts != TPP_RULE_UNSET && !s->cuts_experts)
+        rules->expert_tensor_parallel = 1;
     if (rules->num_experts != TPP_RULE_UNSET)
         rules->has_dense_layers = s->moe_layer_period > 1;
     if (rules->context_parallel > 1)

@@ -1,9 +1,12 @@
 /* launch.c - finds the emitter of a framework. */
+#include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/emitter.h"
 
 static const struct tpp_launch_emitter emitters[] = {
     {TPP_FRAMEWORK_MEGATRON_LM, TPP_LAUNCH_ANY_ENGINE, "Megatron-LM", true, tpp_launch_option_find,
      tpp_launch_emit_megatron_lm},
+    {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_LAUNCH_ANY_ENGINE, "Megatron-DeepSpeed", false, tpp_deepspeed_option_find,
+     tpp_launch_emit_megatron_deepspeed},
 };
 #define NUM_EMITTERS (sizeof emitters / sizeof *emitters)
 

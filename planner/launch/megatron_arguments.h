@@ -28,6 +28,7 @@ struct tpp_deepspeed_config { /* of a ds_config.json; numbers UNSET where it has
     uint32_t line; /* of the script that writes it */
     int64_t train_batch_size, micro_batch_size, accumulation, zero_stage;
     int64_t reduce_bucket_size, allgather_bucket_size;
+    bool has_overlap, overlap; /* overlap_comm */
     bool fp16, bf16, offloads_optimizer, offloads_parameters;
 };
 
@@ -52,7 +53,8 @@ struct tpp_megatron_settings {
     bool log_throughput;
     /* Megatron-DeepSpeed: */
     bool deepspeed, no_pipeline_engine, deepspeed_checkpointing, checkpoint_activations, embedding_norm, alibi;
-    bool zero_bubble; /* --enable-zbh1-pipeline */
+    bool zero_bubble;    /* --enable-zbh1-pipeline */
+    bool cuts_experts;   /* --enable-expert-tensor-parallelism */
     bool foreign_ddp; /* --DDP-impl is not local */
     int64_t checkpoint_num_layers;
     int64_t written_zero_stage; /* --zero-stage; the rules have the one that is used */

@@ -3,17 +3,12 @@
 #include "planner/launch/megatron_lm.h"
 
 #include "planner/launch/emitter.h"
+#include "planner/launch/refusal.h"
 
 #include <stdio.h>
 
 /* Core models are the default since then, and one set of options serves. */
 #define OLDEST_RELEASE TPP_RELEASE_0_8
-
-struct refusal {
-    bool is_refused;
-    const char *where;
-    const char *reason;
-};
 
 static bool is_even(const struct tpp_strategy *s, const struct tpp_model *model)
 {
@@ -38,7 +33,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const struct tpp_stack *stack = request->stack;
     bool fsdp = stack->engine == TPP_ENGINE_FSDP2;
     bool adapter = tpp_job_is_adapter(request->job);
-    const struct refusal refusals[] = {
+    const struct tpp_refusal refusals[] = {
         {request->release < OLDEST_RELEASE, "release", "scripts are written for 0.8 and newer"},
         {stack->engine != TPP_ENGINE_MEGATRON && !fsdp, "stack.engine", "it runs its own data parallelism or FSDP2"},
         {!fsdp && s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine fsdp2"},
@@ -60,22 +55,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
              request->release < TPP_RELEASE_0_10,
          "strategy.expert_tensor_parallel", "before 0.10 experts are cut like the rest"},
     };
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        if (refusals[i].is_refused)
-            return tpp_fail(err, TPP_E_UNSUPPORTED, refusals[i].where, "choose another plan, release or framework",
-                            "Megatron-LM cannot run this plan: %s", refusals[i].reason);
-    }
-    return TPP_OK;
-}
-
-static enum tpp_code check_rules(const struct tpp_rule_settings *settings, enum tpp_release release,
-                                 struct tpp_error *err)
-{
-    struct tpp_violation violation;
-    if (tpp_rules_violations(settings, release, &violation, 1) == 0)
-        return TPP_OK;
-    return tpp_fail(err, TPP_E_STRATEGY, violation.code, violation.hint, "Megatron-LM %s refuses it: %s",
-                    tpp_release_name(release), violation.message);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, "Megatron-LM cannot run this plan:",
+                             "choose another plan, release or framework", err);
 }
 
 static void write_required(struct tpp_script *script, const struct tpp_launch_request *request)
@@ -295,10 +276,9 @@ enum tpp_code tpp_launch_emit_megatron_lm(const struct tpp_launch_request *reque
         code = tpp_megatron_lm_check_model(request, err);
     if (code != TPP_OK)
         return code;
-    tpp_rule_settings_for_job(request->model, request->job, request->stack, request->hardware->gpu.compute_capability,
-                              &settings);
-    tpp_rule_settings_for_strategy(request->strategy, request->release, &settings);
-    code = check_rules(&settings, request->release, err);
+    char name[48];
+    snprintf(name, sizeof name, "Megatron-LM %s", tpp_release_name(request->release));
+    code = tpp_launch_check_rules(request, name, &settings, err);
     if (code != TPP_OK)
         return code;
     tpp_script_header(script, request);

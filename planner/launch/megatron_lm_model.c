@@ -1,26 +1,13 @@
 /* megatron_lm_model.c - a model's shape in the options of Megatron-LM (launch formats, section 1.2). */
 #include "planner/launch/megatron_lm.h"
 
+#include "planner/launch/refusal.h"
+
 #include <math.h>
 #include <string.h>
 
-struct refusal {
-    bool is_refused;
-    const char *where;
-    const char *reason;
-};
-
-static enum tpp_code first_refusal(const struct refusal *refusals, size_t count, struct tpp_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (refusals[i].is_refused)
-            return tpp_fail(
-                err, TPP_E_UNSUPPORTED, refusals[i].where,
-                "train it with a framework that has this layer, or write a model definition for Megatron-LM",
-                "the options of Megatron-LM cannot describe %s", refusals[i].reason);
-    }
-    return TPP_OK;
-}
+#define SENTENCE "the options of Megatron-LM cannot describe"
+#define HINT "train it with a framework that has this layer, or write a model definition for Megatron-LM"
 
 static bool has_activation(const struct tpp_model *model)
 {
@@ -43,21 +30,16 @@ static bool has_position_table(const struct tpp_model *model, const struct tpp_j
     return model->position != TPP_POSITION_LEARNED || model->learned_position_rows >= job->sequence_length;
 }
 
-static bool has_window(const struct tpp_model *model, const struct tpp_job *job)
-{
-    return model->sliding_window > 0 && model->sliding_window_layers > 0 &&
-           model->sliding_window < job->sequence_length;
-}
-
 static bool has_integral_base(const struct tpp_model *model)
 {
     return model->position != TPP_POSITION_ROPE ||
            (model->rope_theta >= 1 && model->rope_theta < 1e15 && floor(model->rope_theta) == model->rope_theta);
 }
 
-static enum tpp_code check_layers(const struct tpp_model *model, const struct tpp_job *job, struct tpp_error *err)
+static enum tpp_code check_layers(const struct tpp_launch_request *request, struct tpp_error *err)
 {
-    const struct refusal refusals[] = {
+    const struct tpp_model *model = request->model;
+    const struct tpp_refusal refusals[] = {
         {model->parallel_block, "model.parallel_block", "attention and MLP that read the same input"},
         {model->norms_per_layer != 2, "model.norms_per_layer", "a layer with another number of norms than 2"},
         {!model->final_norm, "model.final_norm", "a model without a norm behind the last layer"},
@@ -70,25 +52,25 @@ static enum tpp_code check_layers(const struct tpp_model *model, const struct tp
         {!has_biases(model), "model.qkv_bias", "this choice of biases"},
         {model->lm_head_bias, "model.lm_head_bias", "a bias in the output layer"},
         {model->position == TPP_POSITION_ALIBI, "model.position", "ALiBi positions"},
-        {!has_position_table(model, job), "model.learned_position_rows",
+        {!has_position_table(model, request->job), "model.learned_position_rows",
          "a sequence that is longer than the model's table of positions"},
         {!has_integral_base(model), "model.rope_theta", "a rotary base that is not a whole number"},
-        {has_window(model, job), "model.sliding_window",
+        {tpp_launch_has_window(request), "model.sliding_window",
          "a sliding window that is shorter than the sequence, in every release"},
         {model->attention_sink_elements > 0, "model.attention_sink_elements", "attention sinks, in every release"},
     };
-    return first_refusal(refusals, sizeof refusals / sizeof *refusals, err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, SENTENCE, HINT, err);
 }
 
 /* What decides which experts are chosen is no part of a model's shape; what we cannot know we do not write. */
 static enum tpp_code check_experts(const struct tpp_model *model, struct tpp_error *err)
 {
-    const struct refusal refusals[] = {
+    const struct tpp_refusal refusals[] = {
         {model->router_bias, "model.router_bias", "a router bias of unknown use"},
         {model->expert_bias, "model.expert_bias", "biases in experts alone"},
         {model->kv_lora_rank > 0, "model.kv_lora_rank", "multi-latent attention alike in every release"},
     };
-    return first_refusal(refusals, sizeof refusals / sizeof *refusals, err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, SENTENCE, HINT, err);
 }
 
 /* Before 0.10 every layer has experts, as wide as --ffn-hidden-size. */
@@ -115,9 +97,9 @@ static enum tpp_code check_family(const struct tpp_model *model, struct tpp_erro
         {"qwen2_5_vl", "a vision tower"},
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        const struct refusal refusal = {strncmp(model->family, families[i].prefix, strlen(families[i].prefix)) == 0,
+        const struct tpp_refusal refusal = {strncmp(model->family, families[i].prefix, strlen(families[i].prefix)) == 0,
                                         "model.family", families[i].part};
-        if (first_refusal(&refusal, 1, err) != TPP_OK)
+        if (tpp_refusal_first(&refusal, 1, SENTENCE, HINT, err) != TPP_OK)
             return TPP_E_UNSUPPORTED;
     }
     return TPP_OK;
@@ -125,7 +107,7 @@ static enum tpp_code check_family(const struct tpp_model *model, struct tpp_erro
 
 enum tpp_code tpp_megatron_lm_check_model(const struct tpp_launch_request *request, struct tpp_error *err)
 {
-    enum tpp_code code = check_layers(request->model, request->job, err);
+    enum tpp_code code = check_layers(request, err);
     if (code == TPP_OK)
         code = check_family(request->model, err);
     if (code == TPP_OK)

@@ -292,6 +292,13 @@ static uint32_t zero_stage(const struct tpp_megatron_settings *s, enum tpp_relea
     return (uint32_t)sharding;
 }
 
+/* The engine overlaps what the configuration does not forbid; its pipeline engine nothing. */
+static void read_deepspeed_overlap(const struct tpp_megatron_settings *s, struct tpp_strategy *strategy)
+{
+    strategy->overlap_grad_reduce = !s->rules.pipeline_engine && (!s->config.has_overlap || s->config.overlap);
+    strategy->overlap_param_gather = strategy->overlap_grad_reduce && strategy->zero_stage > 0;
+}
+
 static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_release release,
                                struct tpp_strategy *strategy)
 {
@@ -307,8 +314,8 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
         strategy->reduce_bucket_size = (uint64_t)s->config.reduce_bucket_size;
     if (is_set(s->config.allgather_bucket_size) && s->config.allgather_bucket_size > 0)
         strategy->allgather_bucket_size = (uint64_t)s->config.allgather_bucket_size;
-    if (rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED) /* the engine decides by itself */
-        strategy->overlap_grad_reduce = strategy->overlap_param_gather = true;
+    if (rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
+        read_deepspeed_overlap(s, strategy);
     if (rules->optimizer_instances > 1 && strategy->zero_stage > 0)
         strategy->shard_group = size_of((int64_t)ranks / rules->optimizer_instances);
     strategy->offload = rules->optimizer_cpu_offload ? TPP_OFFLOAD_OPTIMIZER : TPP_OFFLOAD_NONE;

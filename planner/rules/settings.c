@@ -206,7 +206,7 @@ static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_s
 static int64_t max_connections(const struct tpp_rule_settings *settings, enum tpp_release release)
 {
     bool model_parallel = settings->tensor_parallel > 1 || settings->context_parallel > 1;
-    if (release < TPP_RELEASE_0_12)
+    if (release < TPP_RELEASE_0_12 || settings->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         return 1;
     if (settings->torch_fsdp2)
         return 8;
