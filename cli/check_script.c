@@ -1,5 +1,6 @@
 #include "cli/check_script.h"
 
+#include "cli/script_files.h"
 #include "costmodel/base/file.h"
 #include "costmodel/model/model_reader.h"
 #include "hwprofiles/profiles.h"
@@ -37,12 +38,13 @@ static enum tpp_code read_shell(struct tpp_check *check, const char *path, struc
     char names[8192];
     struct tpp_shell_setting settings[TPP_OPTION_LIST_MAX];
     size_t length;
+    check->source = tpp_script_files(path);
     enum tpp_code code = split_settings(&check->arguments->set, names, sizeof names, settings, err);
     if (code == TPP_OK)
         code = tpp_file_read(path, TPP_SHELL_MAX_BYTES, &check->text, &length, err);
     if (code == TPP_OK)
-        code = tpp_shell_read(check->text, length, check->file, settings, check->arguments->set.count, &check->script,
-                              err);
+        code = tpp_shell_read_with(check->text, length, check->file, settings, check->arguments->set.count,
+                                   &check->source, &check->script, err);
     return code;
 }
 

@@ -23,6 +23,7 @@ struct tpp_check {
     const struct tpp_check_arguments *arguments;
     const char *file;                /* as it is named in messages */
     char *text;                      /* of the script; owned */
+    struct tpp_shell_source source;  /* of the files beside it */
     struct tpp_shell_script *script; /* owned */
     struct tpp_launch_line line;
     enum tpp_framework framework;

@@ -232,7 +232,7 @@ enum tpp_code tpp_deepspeed_read(struct tpp_shell_words words, const struct tpp_
         return code;
     tpp_arguments_map(arguments, script, &map, out, problems);
     complete(out);
-    tpp_deepspeed_config_read(arguments, script, out, problems);
+    tpp_deepspeed_config_read(tpp_argument_find(arguments, "--deepspeed_config"), script, &out->config, problems);
     out->written_zero_stage = out->rules.zero_stage;
     if (out->config.is_known && out->deepspeed) /* MD-6: the engine asks the configuration */
         out->rules.zero_stage = out->config.zero_stage;

@@ -3,6 +3,7 @@
 
 #include "costmodel/base/json_read.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct tpp_shell_file *find_file(const struct tpp_shell_script *script, const char *path)
@@ -64,30 +65,40 @@ static void read_root(struct tpp_json root, struct tpp_deepspeed_config *config)
     config->offloads_parameters = offloads(zero, "offload_param");
 }
 
-void tpp_deepspeed_config_read(const struct tpp_arguments *arguments, const struct tpp_shell_script *script,
-                               struct tpp_megatron_settings *settings, struct tpp_problems *problems)
+static void parse(const char *text, uint32_t line, bool is_open, struct tpp_deepspeed_config *config,
+                  struct tpp_problems *problems)
 {
-    const struct tpp_argument *argument = tpp_argument_find(arguments, "--deepspeed_config");
     struct tpp_json_document *document;
     struct tpp_error err = {.code = TPP_OK};
+    config->line = line;
+    if (tpp_json_parse(text, strlen(text), "ds_config", &document, &err) != TPP_OK) {
+        tpp_problems_add(problems, is_open ? "unknown-config" : "bad-config",
+                         is_open ? TPP_SEVERITY_INFO : TPP_SEVERITY_ERROR, line, err.hint,
+                         "the DeepSpeed configuration of the script cannot be read: %s", err.message);
+        return;
+    }
+    read_root(tpp_json_root(document), config);
+    tpp_json_document_free(document);
+}
+
+void tpp_deepspeed_config_read(const struct tpp_argument *argument, const struct tpp_shell_script *script,
+                               struct tpp_deepspeed_config *config, struct tpp_problems *problems)
+{
+    char *text;
+    size_t length;
     if (argument == NULL || argument->num_values == 0 || script == NULL)
         return;
-    const struct tpp_shell_file *file = find_file(script, argument->values[0].text);
-    if (file == NULL) {
+    const struct tpp_shell_word *path = &argument->values[0];
+    const struct tpp_shell_file *file = find_file(script, path->text);
+    if (file != NULL) {
+        parse(file->content.text, file->content.line, file->content.note != 0, config, problems);
+    } else if (tpp_shell_open(script, path, &text, &length)) {
+        parse(text, argument->word->line, false, config, problems);
+        free(text);
+    } else {
         tpp_problems_add(problems, "unknown-config", TPP_SEVERITY_INFO, argument->word->line,
-                         "write it with a here-document in the script to have it checked",
-                         "%.120s is not written by the script, and not read here: the options alone are checked",
-                         argument->values[0].text);
-        return;
+                         "put it beside the script, or write it there with a here-document, to have it checked",
+                         "%.120s is not written by the script, and not beside it: the options alone are checked",
+                         path->text);
     }
-    settings->config.line = file->content.line;
-    if (tpp_json_parse(file->content.text, strlen(file->content.text), "ds_config", &document, &err) != TPP_OK) {
-        bool is_open = file->content.note != 0;
-        tpp_problems_add(problems, is_open ? "unknown-config" : "bad-config",
-                         is_open ? TPP_SEVERITY_INFO : TPP_SEVERITY_ERROR, file->content.line, err.hint,
-                         "the DeepSpeed configuration that the script writes cannot be read: %s", err.message);
-        return;
-    }
-    read_root(tpp_json_root(document), &settings->config);
-    tpp_json_document_free(document);
 }

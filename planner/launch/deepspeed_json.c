@@ -26,8 +26,8 @@ enum tpp_code tpp_deepspeed_json_check(const struct tpp_launch_request *request,
         {request->job->precision == TPP_PRECISION_FP8, "job.precision", "it has no FP8 training"},
     };
     snprintf(sentence, sizeof sentence, "%s cannot run this plan:", framework);
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence,
-                             "choose another plan or framework", err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another plan or framework",
+                             err);
 }
 
 static void add_zero(const struct tpp_launch_request *request, enum tpp_deepspeed_client client,
@@ -60,8 +60,7 @@ static void add_precision(const struct tpp_launch_request *request, enum tpp_dee
     const enum tpp_precision precision = request->job->precision;
     if (precision != TPP_PRECISION_BF16 && precision != TPP_PRECISION_FP16)
         return;
-    struct cJSON *object =
-        tpp_json_add_object(writer, writer->root, precision == TPP_PRECISION_BF16 ? "bf16" : "fp16");
+    struct cJSON *object = tpp_json_add_object(writer, writer->root, precision == TPP_PRECISION_BF16 ? "bf16" : "fp16");
     tpp_json_add_bool(writer, object, "enabled", true);
     if (client != TPP_DEEPSPEED_PIPELINE || precision != TPP_PRECISION_BF16)
         return;

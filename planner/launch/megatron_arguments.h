@@ -53,9 +53,9 @@ struct tpp_megatron_settings {
     bool log_throughput;
     /* Megatron-DeepSpeed: */
     bool deepspeed, no_pipeline_engine, deepspeed_checkpointing, checkpoint_activations, embedding_norm, alibi;
-    bool zero_bubble;    /* --enable-zbh1-pipeline */
-    bool cuts_experts;   /* --enable-expert-tensor-parallelism */
-    bool foreign_ddp; /* --DDP-impl is not local */
+    bool zero_bubble;  /* --enable-zbh1-pipeline */
+    bool cuts_experts; /* --enable-expert-tensor-parallelism */
+    bool foreign_ddp;  /* --DDP-impl is not local */
     int64_t checkpoint_num_layers;
     int64_t written_zero_stage; /* --zero-stage; the rules have the one that is used */
     struct tpp_deepspeed_config config;

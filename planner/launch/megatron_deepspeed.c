@@ -42,15 +42,15 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "stack.attention", "it has FlashAttention 1 and 2, and its own softmax"},
         {stack->loss_kernel != TPP_LOSS_UNFUSED, "stack.loss_kernel", "it has no fused cross entropy"},
     };
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, NAME " cannot run this plan:",
-                             "choose another plan or framework", err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
+                             NAME " cannot run this plan:", "choose another plan or framework", err);
 }
 
 static bool has_activation(const struct tpp_model *model)
 {
-    return model->gated_mlp ? model->activation == TPP_ACTIVATION_SILU
-                            : model->activation == TPP_ACTIVATION_GELU ||
-                                  model->activation == TPP_ACTIVATION_SQUARED_RELU;
+    return model->gated_mlp
+               ? model->activation == TPP_ACTIVATION_SILU
+               : model->activation == TPP_ACTIVATION_GELU || model->activation == TPP_ACTIVATION_SQUARED_RELU;
 }
 
 static bool has_biases(const struct tpp_model *model)

@@ -55,8 +55,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
              request->release < TPP_RELEASE_0_10,
          "strategy.expert_tensor_parallel", "before 0.10 experts are cut like the rest"},
     };
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, "Megatron-LM cannot run this plan:",
-                             "choose another plan, release or framework", err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
+                             "Megatron-LM cannot run this plan:", "choose another plan, release or framework", err);
 }
 
 static void write_required(struct tpp_script *script, const struct tpp_launch_request *request)

@@ -98,7 +98,7 @@ static enum tpp_code check_family(const struct tpp_model *model, struct tpp_erro
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const struct tpp_refusal refusal = {strncmp(model->family, families[i].prefix, strlen(families[i].prefix)) == 0,
-                                        "model.family", families[i].part};
+                                            "model.family", families[i].part};
         if (tpp_refusal_first(&refusal, 1, SENTENCE, HINT, err) != TPP_OK)
             return TPP_E_UNSUPPORTED;
     }

@@ -136,7 +136,8 @@ static enum tpp_shell_truth do_eval(struct command *c)
 
 static enum tpp_shell_truth do_source(struct command *c)
 {
-    if (c->words.count > 1)
+    const struct tpp_shell_fields arguments = behind(c, 2);
+    if (c->words.count > 1 && !tpp_shell_source(c->script, c->words.items[1], &arguments, c->node->line))
         tpp_shell_add_note(c->script, TPP_SHELL_SOURCED, c->node->line, tpp_shell_string(c->script, c->words.items[1]));
     return TPP_YES;
 }

@@ -126,6 +126,9 @@ struct tpp_shell_script {
     size_t num_commands, commands_capacity;
     struct tpp_shell_file *files;
     size_t num_files, files_capacity;
+    const struct tpp_shell_source *source; /* NULL: none is followed */
+    const char *nested[8];                 /* names of files that are being read */
+    size_t num_nested, num_sourced;
     struct tpp_shell_fields batch; /* words of #SBATCH lines */
     struct tpp_shell_words batch_words;
 };
@@ -230,6 +233,11 @@ enum tpp_shell_truth tpp_shell_run(struct tpp_shell_script *s, struct tpp_shell_
 /* Runs `text` in this shell; with `arguments` ($0 first), in a shell of its own. */
 void tpp_shell_run_text(struct tpp_shell_script *s, struct tpp_shell_text text,
                         const struct tpp_shell_fields *arguments);
+
+/* shell_source.c */
+/* Runs a file in this shell; false when it is not followed. */
+bool tpp_shell_source(struct tpp_shell_script *s, struct tpp_shell_text name, const struct tpp_shell_fields *arguments,
+                      uint32_t line);
 
 /* shell_reader.c */
 /* Adds the words of #SBATCH lines. */

@@ -129,6 +129,14 @@ enum tpp_code tpp_shell_read(const char *text, size_t length, const char *file,
                              const struct tpp_shell_setting *settings, size_t num_settings,
                              struct tpp_shell_script **out, struct tpp_error *err)
 {
+    return tpp_shell_read_with(text, length, file, settings, num_settings, NULL, out, err);
+}
+
+enum tpp_code tpp_shell_read_with(const char *text, size_t length, const char *file,
+                                  const struct tpp_shell_setting *settings, size_t num_settings,
+                                  const struct tpp_shell_source *source, struct tpp_shell_script **out,
+                                  struct tpp_error *err)
+{
     struct tpp_shell_script *s = calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL || (s->arena = tpp_arena_new()) == NULL) {
@@ -136,6 +144,7 @@ enum tpp_code tpp_shell_read(const char *text, size_t length, const char *file,
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while reading the script");
     }
     s->file = file;
+    s->source = source;
     s->bytes_left = MAX_MEMORY_BYTES;
     s->steps_left = MAX_STEPS;
     read_script(s, text, length, settings, num_settings);

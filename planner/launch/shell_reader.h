@@ -24,7 +24,7 @@ enum tpp_shell_note_kind {
     TPP_SHELL_UNDECIDED,   /* depends on a condition or loop that cannot be decided */
     TPP_SHELL_PLACEHOLDER, /* <Specify path> */
     TPP_SHELL_UNREADABLE,  /* an expansion that the reader does not follow */
-    TPP_SHELL_SOURCED,     /* a file that is read by the script: what it sets is not known */
+    TPP_SHELL_SOURCED,     /* a file that is read by the script and not here: what it sets is not known */
 };
 
 /* Why something is not known. */
@@ -71,6 +71,13 @@ struct tpp_shell_setting {
     const char *name, *value;
 };
 
+/* Where files that a script reads come from. `read` fills *data with a terminated buffer (free) for a path as the
+ * script writes it, relative to the script; false: there is none. */
+struct tpp_shell_source {
+    bool (*read)(void *context, const char *path, char **data, size_t *length);
+    void *context;
+};
+
 struct tpp_shell_script; /* opaque */
 
 /* Reads `length` bytes. `file` is used in messages. TPP_E_SYNTAX: no shell script; TPP_E_UNSUPPORTED: larger, deeper or
@@ -78,7 +85,19 @@ struct tpp_shell_script; /* opaque */
 enum tpp_code tpp_shell_read(const char *text, size_t length, const char *file,
                              const struct tpp_shell_setting *settings, size_t num_settings,
                              struct tpp_shell_script **out, struct tpp_error *err);
+/* The same, and follows `source FILE` and `. FILE` into files of `source` (borrowed until the script is freed): nothing
+ * in them is executed either, what they set counts at the line that reads them. At most 32 files, 8 inside each other,
+ * and never one inside itself. */
+enum tpp_code tpp_shell_read_with(const char *text, size_t length, const char *file,
+                                  const struct tpp_shell_setting *settings, size_t num_settings,
+                                  const struct tpp_shell_source *source, struct tpp_shell_script **out,
+                                  struct tpp_error *err);
 void tpp_shell_free(struct tpp_shell_script *script); /* NULL is fine */
+
+/* A file that a word names, relative to the script: also behind "$(dirname "$0")/" and the like. *data is the caller's
+ * (free); false: there is none, or it is not known which. */
+bool tpp_shell_open(const struct tpp_shell_script *script, const struct tpp_shell_word *word, char **data,
+                    size_t *length);
 
 /* All valid until the script is freed. Commands are in the order of the script. */
 const struct tpp_shell_command *tpp_shell_commands(const struct tpp_shell_script *script, size_t *count);

@@ -293,6 +293,95 @@ static void test_names_of_files_that_are_read_are_noted(void **state)
     tpp_shell_free(script);
 }
 
+/* Files "name=content", found by name. */
+static bool read_from(void *context, const char *path, char **data, size_t *length)
+{
+    const size_t size = strlen(path);
+    for (const char *const *file = context; *file != NULL; file++) {
+        if (strncmp(*file, path, size) == 0 && (*file)[size] == '=') {
+            *length = strlen(*file + size + 1);
+            *data = malloc(*length + 1);
+            assert_non_null(*data);
+            memcpy(*data, *file + size + 1, *length + 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct tpp_shell_script *read_beside(const char *text, const char **files)
+{
+    static struct tpp_shell_source source = {.read = read_from};
+    struct tpp_shell_script *script;
+    struct tpp_error err = {.code = TPP_OK};
+    source.context = files;
+    if (tpp_shell_read_with(text, strlen(text), "test.sh", NULL, 0, &source, &script, &err) != TPP_OK)
+        fail_msg("%s at %s", err.message, err.where);
+    return script;
+}
+
+static void test_sourced_files_are_followed_and_count_at_their_line(void **state)
+{
+    static const char *files[] = {"./env.sh=TP=4\nif [ \"$1\" = big ]; then PP=8; else PP=2; fi\nreturn 0\nTP=9\n",
+                                  "env.sh=TP=2\nsource inner.sh", "inner.sh=PP=$((TP * 3))\r\n",
+                                  "train.sh=torchrun a.py --x", NULL};
+    size_t count;
+    (void)state;
+    struct tpp_shell_script *script = read_beside("A=1\nsource ./env.sh big\nrun $TP $PP $1", files);
+    assert_words(command_at(script, 0)->words, "run|4|8|$1?");
+    assert_int_equal(command_at(script, 0)->words.items[1].line, 2); /* of the source */
+    tpp_shell_notes(script, &count);
+    assert_int_equal(count, 1); /* of $1 */
+    tpp_shell_free(script);
+    script = read_beside("D=$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd)\n. \"$D/env.sh\"\nrun $TP $PP", files);
+    assert_words(command_at(script, 0)->words, "run|2|6");
+    tpp_shell_free(script);
+    script = read_beside("\n. $(dirname \"$0\")/train.sh", files);
+    assert_words(command_at(script, 0)->words, "torchrun|a.py|--x");
+    assert_int_equal(command_at(script, 0)->line, 2);
+    tpp_shell_free(script);
+}
+
+/* Cycles and fans end, what is no script and what is elsewhere is a note. */
+static void test_sourced_files_that_cannot_be_followed_are_noted(void **state)
+{
+    static const char *files[] = {"a=source b\nA=1",
+                                  "b=. a\nB=2",
+                                  "c=. c1; . c1",
+                                  "c1=. c2; . c2",
+                                  "c2=. c3; . c3",
+                                  "c3=. c4; . c4",
+                                  "c4=. c5; . c5",
+                                  "c5=. c6; . c6",
+                                  "c6=N=1",
+                                  "bad=if then (",
+                                  NULL};
+    static const struct {
+        const char *text, *words;
+        size_t num_notes;
+    } cases[] = {
+        {"source a\nrun $A $B", "run|1|2", 1},
+        {"source bad\nT=3\nrun $T", "run|3", 1},
+        {"source $HOME/a\nrun 1", "run|1", 2}, /* $HOME, and the file */
+        {"source nowhere\nrun 1", "run|1", 1},
+        {"source $(ls)/a\nrun 1", "run|1", 2},
+        {"source \"$(dirname \"$0\")/..$X/a\"\nrun 1", "run|1", 3},
+    };
+    size_t count;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tpp_shell_script *script = read_beside(cases[i].text, files);
+        assert_words(command_at(script, 0)->words, cases[i].words);
+        tpp_shell_notes(script, &count);
+        if (count != cases[i].num_notes)
+            fail_msg("%zu notes for %s", count, cases[i].text);
+        tpp_shell_free(script);
+    }
+    struct tpp_shell_script *script = read_beside("source c\nrun $N", files);
+    assert_words(command_at(script, 0)->words, "run|1");
+    tpp_shell_free(script);
+}
+
 static void test_what_is_no_script_is_named_with_its_line(void **state)
 {
     static const struct {
@@ -380,6 +469,8 @@ int main(void)
         cmocka_unit_test(test_text_for_another_shell),
         cmocka_unit_test(test_batch_lines_set_the_job),
         cmocka_unit_test(test_names_of_files_that_are_read_are_noted),
+        cmocka_unit_test(test_sourced_files_are_followed_and_count_at_their_line),
+        cmocka_unit_test(test_sourced_files_that_cannot_be_followed_are_noted),
         cmocka_unit_test(test_what_is_no_script_is_named_with_its_line),
         cmocka_unit_test(test_work_is_bounded),
         cmocka_unit_test(test_patterns_are_bounded),
