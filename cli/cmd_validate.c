@@ -1,11 +1,13 @@
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "costmodel/base/file.h"
 #include "costmodel/runs/run_reader.h"
 #include "costmodel/runs/run_report.h"
 
 #include <stdlib.h>
 
 struct validate_arguments {
+    const char *html;
     bool all, rows, simulate, json;
 };
 
@@ -16,6 +18,8 @@ static const struct tpp_option validate_options[] = {
      .help = "predict the runs that are incomplete, suspect or measured again later too"},
     {"rows", 'r', TPP_OPTION_FLAG, ARG(rows), .help = "show every run, not only the figures by file"},
     {"simulate", 0, TPP_OPTION_FLAG, ARG(simulate), .help = "simulate every step as events instead of estimating it"},
+    {"html", 0, TPP_OPTION_TEXT, ARG(html), "FILE",
+     .help = "write a page with the tables and a picture of predicted against measured times"},
     {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
     {.name = NULL},
 };
@@ -73,6 +77,19 @@ static enum tpp_code show(const struct validation *validation, const struct vali
     return TPP_OK;
 }
 
+static enum tpp_code write_html(const struct validation *validation, const char *path, struct tpp_error *err)
+{
+    struct tpp_text html;
+    tpp_text_init(&html);
+    tpp_run_report_append_html(&validation->report, validation->runs.items, validation->predictions,
+                               validation->runs.count, &html);
+    const enum tpp_code code = tpp_text_failed(&html)
+                                   ? tpp_fail(err, TPP_E_MEMORY, "--html", NULL, "out of memory for the page")
+                                   : tpp_file_write(path, tpp_text_get(&html), html.length, 0644, err);
+    tpp_text_release(&html);
+    return code;
+}
+
 static enum tpp_code run(const void *data, const struct tpp_operands *operands, struct tpp_answer *answer,
                          struct tpp_error *err)
 {
@@ -83,6 +100,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
         code = predict(&validation, arguments->simulate ? TPP_RUN_SIMULATE : TPP_RUN_ESTIMATE, err);
     if (code == TPP_OK)
         code = show(&validation, arguments, answer, err);
+    if (code == TPP_OK && arguments->html != NULL)
+        code = write_html(&validation, arguments->html, err);
     tpp_run_report_release(&validation.report);
     free(validation.predictions);
     tpp_runs_release(&validation.runs);
@@ -95,13 +114,15 @@ const struct tpp_command tpp_command_validate = {
     .summary = "predict measured runs and report the errors",
     .about =
         "Predicts measured training runs, one JSON object a line, and reports the errors of step time and memory, the "
-        "fit verdicts and the order of plans, by file. Runs that cannot be predicted are listed with the reason.",
+        "fit verdicts and the order of plans, by file, GPU and framework, beside what one MFU for each GPU type would "
+        "say. "
+        "Runs that cannot be predicted are listed with the reason.",
     .operands = "RUNS.jsonl...",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
     .parts = validate_parts,
     .examples = {{"tp-plan validate my-runs.jsonl --rows", "how far off the predictions of my own runs are"},
-                 {"tp-plan validate runs/*.jsonl --json", "published runs, for another program"}},
+                 {"tp-plan validate runs/*.jsonl --html=errors.html", "published runs, as a page for the browser"}},
     .arguments_size = sizeof(struct validate_arguments),
     .run = run,
 };

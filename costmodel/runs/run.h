@@ -37,6 +37,7 @@ struct tpp_run {
     char id[96];
     char group[64];    /* name of the file without folder and ending */
     char skipped[200]; /* why it cannot be predicted; "" = it can */
+    char gpu[64];      /* name of the profile's GPU; "" when it was not found: then the stack is not valid either */
 
     /* What was measured. */
     double measured_step_seconds; /* 0 = not measured */

@@ -1,5 +1,6 @@
 #include "costmodel/runs/run_predict.h"
 
+#include "costmodel/flops.h"
 #include "costmodel/simulator/simulate.h"
 
 #include <stdio.h>
@@ -71,6 +72,14 @@ static void set_prediction(const struct tpp_cost *cost, struct tpp_run_predictio
     prediction->fit = cost->memory.fit;
 }
 
+/* With the sequences of a last, smaller micro-batch, which `cost` has not counted. */
+static double seconds_at_peak(const struct tpp_run *run, const struct tpp_cost *cost, const struct tpp_gpu *gpu)
+{
+    const double counted = (double)run->strategy.micro_batch_size * (double)run->strategy.num_micro_batches;
+    return tpp_flops_least_seconds(cost->model_flops_causal, &run->job, gpu) *
+           (1 + (double)run->remainder_sequences / counted);
+}
+
 static enum tpp_code refuse(struct tpp_run_prediction *prediction, enum tpp_code code, const struct tpp_error *fault,
                             struct tpp_error *err)
 {
@@ -82,9 +91,8 @@ static enum tpp_code refuse(struct tpp_run_prediction *prediction, enum tpp_code
     return code;
 }
 
-enum tpp_code tpp_run_predict(const struct tpp_run *run, struct tpp_run_profiles *profiles,
-                              enum tpp_run_method method, struct tpp_run_prediction *prediction,
-                              struct tpp_error *err)
+enum tpp_code tpp_run_predict(const struct tpp_run *run, struct tpp_run_profiles *profiles, enum tpp_run_method method,
+                              struct tpp_run_prediction *prediction, struct tpp_error *err)
 {
     struct tpp_error fault = {0};
     memset(prediction, 0, sizeof *prediction);
@@ -99,13 +107,14 @@ enum tpp_code tpp_run_predict(const struct tpp_run *run, struct tpp_run_profiles
     tpp_run_cluster_apply(&run->cluster, &hardware);
     enum tpp_code code = tpp_hardware_check(&hardware, &fault);
     if (code == TPP_OK)
-        code = cost_micro_batches(run, &hardware, method, run->strategy.micro_batch_size, run->strategy.num_micro_batches,
-                                  &cost, &fault);
+        code = cost_micro_batches(run, &hardware, method, run->strategy.micro_batch_size,
+                                  run->strategy.num_micro_batches, &cost, &fault);
     if (code == TPP_OK && run->remainder_sequences > 0)
         code = add_remainder(run, &hardware, &cost, &fault);
     if (code != TPP_OK)
         return refuse(prediction, code, &fault, err);
     set_prediction(&cost, prediction);
+    prediction->seconds_at_peak = seconds_at_peak(run, &cost, &hardware.gpu);
     return TPP_OK;
 }
 

@@ -19,6 +19,7 @@ struct tpp_run_prediction {
     double step_seconds, step_seconds_low, step_seconds_high;
     double peak_allocated_bytes, peak_reserved_bytes, device_total_bytes; /* of the rank that needs most */
     enum tpp_fit fit;
+    double seconds_at_peak; /* all GPUs do nothing but the necessary operations at their peak (tpp_flops_least_seconds) */
 };
 
 /* Always fills *prediction; a run that was skipped, or that the evaluator refuses, has its reason there. Fails for lack

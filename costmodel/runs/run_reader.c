@@ -63,6 +63,7 @@ static bool read_inputs(const struct tpp_run_facts *facts, struct tpp_run_profil
     if (!tpp_run_read_job(facts, run))
         return false;
     tpp_run_stack_read(facts, &hardware->gpu, &run->job, &run->stack);
+    snprintf(run->gpu, sizeof run->gpu, "%.63s", hardware->gpu.name);
     if (tpp_stack_check(&run->stack, &hardware->gpu, &run->job, &err) != TPP_OK)
         return tpp_run_skip(run, "stack: %.180s", err.message);
     return tpp_run_read_strategy(facts, run);

@@ -37,9 +37,10 @@ struct tpp_run_ranking {
 };
 
 struct tpp_run_figures {
-    char name[64]; /* of the group; "" over all */
+    char name[64]; /* of the group, GPU or framework; "" over all */
     size_t num_runs, num_skipped;
     struct tpp_run_errors step, memory;
+    struct tpp_run_errors naive; /* of the step when every run of a GPU type has one MFU, the median of these very runs */
     struct tpp_run_fits fit;
     struct tpp_run_ranking ranking;
 };
@@ -53,6 +54,8 @@ struct tpp_run_report {
     struct tpp_run_figures all;
     struct tpp_run_figures *groups; /* owned, in the order of their first run */
     size_t num_groups;
+    struct tpp_run_figures *gpus, *frameworks; /* owned; the runs of `all` by GPU and by framework */
+    size_t num_gpus, num_frameworks;
     struct tpp_run_skip_count *skips; /* owned, most frequent first */
     size_t num_skips;
 };
@@ -76,6 +79,10 @@ void tpp_run_report_add_json(const struct tpp_run_report *report, const struct t
                              struct cJSON *parent);
 /* The table by group for people, then what was skipped. */
 void tpp_run_report_append_text(const struct tpp_run_report *report, struct tpp_text *text);
+/* A page that needs no other file and no network: the tables, and measured against predicted step seconds as a picture
+ * (SVG, both axes logarithmic, a colour a group; a point tells its run on hovering). Texts from files are escaped. */
+void tpp_run_report_append_html(const struct tpp_run_report *report, const struct tpp_run *runs,
+                                const struct tpp_run_prediction *predictions, size_t count, struct tpp_text *html);
 /* One line a run: measured, predicted, error, or the reason why not. */
 void tpp_run_rows_append_text(const struct tpp_run *runs, const struct tpp_run_prediction *predictions, size_t count,
                               struct tpp_text *text);

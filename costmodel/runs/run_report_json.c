@@ -49,10 +49,19 @@ static void add_figures(struct tpp_json_writer *writer, struct cJSON *parent, co
 {
     add_errors(writer, parent, "step", &figures->step);
     add_errors(writer, parent, "memory", &figures->memory);
+    add_errors(writer, parent, "naive_step", &figures->naive);
     add_fit(writer, parent, &figures->fit);
     add_ranking(writer, parent, &figures->ranking);
     tpp_json_add_u64(writer, parent, "runs", figures->num_runs);
     tpp_json_add_u64(writer, parent, "skipped", figures->num_skipped);
+}
+
+static void add_sets(struct tpp_json_writer *writer, struct cJSON *parent, const char *name,
+                     const struct tpp_run_figures *sets, size_t count)
+{
+    struct cJSON *object = tpp_json_add_object(writer, parent, name);
+    for (size_t i = 0; i < count; i++)
+        add_figures(writer, tpp_json_add_object(writer, object, sets[i].name), &sets[i]);
 }
 
 static void add_row(struct tpp_json_writer *writer, struct cJSON *rows, const struct tpp_run *run,
@@ -93,9 +102,9 @@ void tpp_run_report_add_json(const struct tpp_run_report *report, const struct t
         add_row(writer, rows, &runs[i], &predictions[i]);
     struct cJSON *summary = tpp_json_add_object(writer, parent, "summary");
     add_figures(writer, summary, &report->all);
-    struct cJSON *groups = tpp_json_add_object(writer, summary, "groups");
-    for (size_t i = 0; i < report->num_groups; i++)
-        add_figures(writer, tpp_json_add_object(writer, groups, report->groups[i].name), &report->groups[i]);
+    add_sets(writer, summary, "groups", report->groups, report->num_groups);
+    add_sets(writer, summary, "gpus", report->gpus, report->num_gpus);
+    add_sets(writer, summary, "frameworks", report->frameworks, report->num_frameworks);
     struct cJSON *skips = tpp_json_add_array(writer, summary, "skipped_reasons");
     for (size_t i = 0; i < report->num_skips; i++) {
         struct cJSON *skip = tpp_json_add_object(writer, skips, NULL);

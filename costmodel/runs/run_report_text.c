@@ -30,10 +30,10 @@ static void append_step_row(const char *name, const struct tpp_run_figures *figu
     tpp_text_format(text, "%-22.22s", name);
     append_errors(&figures->step, text);
     if (figures->step.n == 0)
-        tpp_text_format(text, " %8s", "-");
+        tpp_text_format(text, " %8s %8s\n", "-", "-");
     else
-        tpp_text_format(text, " %7.0f%%", PERCENT * figures->step.interval_coverage);
-    tpp_text_append(text, "\n");
+        tpp_text_format(text, " %7.0f%% %7.1f%%\n", PERCENT * figures->step.interval_coverage,
+                        PERCENT * figures->naive.mean_abs);
 }
 
 static void append_memory_row(const char *name, const struct tpp_run_figures *figures, struct tpp_text *text)
@@ -57,14 +57,26 @@ static void append_verdict_row(const char *name, const struct tpp_run_figures *f
         tpp_text_format(text, " %6.1f%%\n", PERCENT * ranking->mean_regret_fraction);
 }
 
-static void append_table(const struct tpp_run_report *report, const char *heading,
-                         void (*append_row)(const char *, const struct tpp_run_figures *, struct tpp_text *),
+typedef void append_row(const char *name, const struct tpp_run_figures *figures, struct tpp_text *text);
+
+static void append_table(const struct tpp_run_report *report, const char *heading, append_row *append,
                          struct tpp_text *text)
 {
     tpp_text_format(text, "%s\n", heading);
     for (size_t i = 0; i < report->num_groups; i++)
-        append_row(report->groups[i].name, &report->groups[i], text);
-    append_row("all", &report->all, text);
+        append(report->groups[i].name, &report->groups[i], text);
+    append("all", &report->all, text);
+}
+
+/* The timed sets among `sets`. */
+static void append_step_sets(const char *heading, const struct tpp_run_figures *sets, size_t count,
+                             struct tpp_text *text)
+{
+    tpp_text_format(text, "%-22s     n     bias mean abs   median  <= 10%%    worst interval  one MFU\n", heading);
+    for (size_t i = 0; i < count; i++)
+        if (sets[i].step.n > 0)
+            append_step_row(sets[i].name, &sets[i], text);
+    tpp_text_append(text, "\n");
 }
 
 /* Names come from files: their control characters must not reach a terminal. */
@@ -79,10 +91,15 @@ static void append_clean(const char *string, struct tpp_text *text)
 
 void tpp_run_report_append_text(const struct tpp_run_report *report, struct tpp_text *text)
 {
-    append_table(report, "step time                  n     bias mean abs   median  <= 10%    worst interval",
+    append_table(report, "step time                  n     bias mean abs   median  <= 10%    worst interval  one MFU",
                  append_step_row, text);
-    tpp_text_format(text, "plain mean over groups of their mean abs: %.1f%%\n\n",
-                    PERCENT * report->all.step.macro_mean_abs);
+    tpp_text_format(
+        text,
+        "plain mean over groups of their mean abs: %.1f%%; with one MFU for each GPU type, the median of these "
+        "runs: %.1f%%\n\n",
+        PERCENT * report->all.step.macro_mean_abs, PERCENT * report->all.naive.macro_mean_abs);
+    append_step_sets("step time by GPU", report->gpus, report->num_gpus, text);
+    append_step_sets("step time by framework", report->frameworks, report->num_frameworks, text);
     append_table(report, "peak memory                n     bias mean abs   median  <= 10%    worst", append_memory_row,
                  text);
     tpp_text_format(text, "plain mean over groups of their mean abs: %.1f%%\n\n",

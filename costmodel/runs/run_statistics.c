@@ -74,6 +74,26 @@ struct tpp_run_errors tpp_run_step_errors(const struct tpp_run_pair *pairs, size
     return figures;
 }
 
+struct tpp_run_errors tpp_run_naive_errors(const struct tpp_run_pair *pairs, size_t count, double *scratch)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (tpp_run_error(pairs[i].run, pairs[i].prediction).has_step && pairs[i].naive_seconds > 0)
+            scratch[n++] = pairs[i].naive_seconds / pairs[i].run->measured_step_seconds - 1;
+    struct tpp_run_errors figures = summarize(scratch, n);
+    figures.interval_coverage = -1;
+    return figures;
+}
+
+double tpp_run_median_utilization(const struct tpp_run_pair *pairs, size_t count, double *scratch)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (tpp_run_error(pairs[i].run, pairs[i].prediction).has_step)
+            scratch[n++] = pairs[i].prediction->seconds_at_peak / pairs[i].run->measured_step_seconds;
+    return median_of(scratch, n);
+}
+
 struct tpp_run_errors tpp_run_memory_errors(const struct tpp_run_pair *pairs, size_t count, double *scratch)
 {
     size_t n = 0;

@@ -9,10 +9,15 @@ struct tpp_run_pair {
     const struct tpp_run *run;
     const struct tpp_run_prediction *prediction;
     size_t order;
+    double naive_seconds; /* step at the GPU type's one MFU; 0 = unknown */
 };
 
 /* Errors of step time or memory over the pairs; `scratch` has room for `count` numbers. macro_mean_abs = mean_abs. */
 struct tpp_run_errors tpp_run_step_errors(const struct tpp_run_pair *pairs, size_t count, double *scratch);
+/* The same of the naive prediction: every run at one MFU of its GPU type. */
+struct tpp_run_errors tpp_run_naive_errors(const struct tpp_run_pair *pairs, size_t count, double *scratch);
+/* seconds_at_peak / measured: the median over the timed, predicted runs of `pairs`; 0 without any. */
+double tpp_run_median_utilization(const struct tpp_run_pair *pairs, size_t count, double *scratch);
 struct tpp_run_errors tpp_run_memory_errors(const struct tpp_run_pair *pairs, size_t count, double *scratch);
 struct tpp_run_fits tpp_run_count_fits(const struct tpp_run_pair *pairs, size_t count);
 /* Sorts `pairs` in place by job. */

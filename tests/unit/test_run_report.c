@@ -73,6 +73,93 @@ static void the_macro_mean_counts_each_group_once(void **state)
     tpp_run_report_release(&report);
 }
 
+/* Two GPU types. X: at the peak 4 and 6 s, measured 10 and 10: MFU 0.4 and 0.6, median 0.5: 8 s and 12 s, 20 % off
+ * each. Y: 3 s of 12: MFU 0.25, 12 s: right. Group a (both X) 20 %, group b 0: plain mean 10 %. By framework: one of X
+ * and the one of Y are Megatron's: (20 + 0) / 2. */
+static void one_mfu_for_each_gpu_is_the_naive_baseline(void **state)
+{
+    (void)state;
+    struct tpp_run runs[] = {timed_run("a", 10, 1), timed_run("a", 10, 2), timed_run("b", 12, 1), timed_run("b", 9, 1)};
+    struct tpp_run_prediction predictions[] = {
+        predicted(10.5), predicted(8), predicted(12), {.skipped = "no vocabulary"}};
+    const char *const gpus[] = {"X", "X", "Y", ""};
+    const double at_peak[] = {4, 6, 3, 0};
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(runs[i].gpu, sizeof runs[i].gpu, "%s", gpus[i]);
+        predictions[i].seconds_at_peak = at_peak[i];
+    }
+    runs[0].stack.framework = TPP_FRAMEWORK_NEMO;
+    struct tpp_run_report report;
+    report_of(runs, predictions, 4, &report);
+    assert_int_equal(report.num_gpus, 3); /* X, Y, unknown */
+    assert_string_equal(report.gpus[0].name, "X");
+    CHECK_NUMBER(report.gpus[0].naive.mean_abs, 0.2, 1e-9);
+    CHECK_NUMBER(report.gpus[0].naive.bias, 0, 1e-9);
+    CHECK_NUMBER(report.gpus[0].step.mean_abs, 0.125, 1e-9); /* 5 and 20 % */
+    CHECK_NUMBER(report.gpus[1].naive.mean_abs, 0, 1e-9);
+    assert_string_equal(report.gpus[2].name, "unknown");
+    assert_int_equal(report.gpus[2].step.n, 0);
+    assert_int_equal(report.num_frameworks, 3);
+    assert_string_equal(report.frameworks[1].name, "megatron-lm");
+    CHECK_NUMBER(report.frameworks[1].naive.mean_abs, 0.1, 1e-9);
+    CHECK_NUMBER(report.all.naive.macro_mean_abs, 0.1, 1e-9);
+    CHECK_NUMBER(report.all.naive.mean_abs, 0.4 / 3, 1e-9);
+    tpp_run_report_release(&report);
+}
+
+static size_t occurrences(const char *text, const char *word)
+{
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at += strlen(word))
+        count++;
+    return count;
+}
+
+/* Times of 2 to 50 s: axes from 1 to 100 s over 640 units. 10 s measured is the middle, 64 + 320; 50 s predicted is
+ * 640 - 640 * 1.69897 / 2 = 96.3. Names are what an attacker would choose. */
+static void the_page_shows_every_timed_run_and_runs_nothing(void **state)
+{
+    (void)state;
+    struct tpp_run runs[] = {timed_run("a", 10, 1), timed_run("<script>alert('x')</script>\"&", 2, 1),
+                             timed_run("a", 0, 1)};
+    const struct tpp_run_prediction predictions[] = {predicted(50), predicted(2), predicted(3)};
+    struct tpp_run_report report;
+    struct tpp_text html;
+    snprintf(runs[1].id, sizeof runs[1].id, "\x1b[31m\xff<b onload=\"x\">");
+    report_of(runs, predictions, 3, &report);
+    tpp_text_init(&html);
+    tpp_run_report_append_html(&report, runs, predictions, 3, &html);
+    const char *page = tpp_text_get(&html);
+    assert_int_equal(occurrences(page, "<circle "), 2); /* the third was not timed */
+    assert_non_null(strstr(page, "cx=\"384.0\" cy=\"96.3\""));
+    assert_non_null(strstr(page, "a/a-tp1: 10.00 s measured, 50.00 s predicted (+400.0 %)"));
+    assert_null(strstr(page, "<script"));
+    assert_null(strstr(page, "<b "));
+    assert_null(strchr(page, 0x1b));
+    assert_null(strchr(page, 0xff));
+    assert_non_null(strstr(
+        page, "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;/?[31m?&lt;b onload=&quot;x&quot;&gt;"));
+    assert_int_equal(occurrences(page, "http"), 1); /* the policy that forbids it all: http-equiv */
+    tpp_text_release(&html);
+    tpp_run_report_release(&report);
+}
+
+/* Without a single timed run there is still a page. */
+static void a_page_without_runs_is_whole(void **state)
+{
+    (void)state;
+    struct tpp_run_report report;
+    struct tpp_text html;
+    report_of(NULL, NULL, 0, &report);
+    tpp_text_init(&html);
+    tpp_run_report_append_html(&report, NULL, NULL, 0, &html);
+    assert_int_equal(occurrences(tpp_text_get(&html), "<circle "), 0);
+    assert_non_null(strstr(tpp_text_get(&html), "</html>"));
+    assert_null(strstr(tpp_text_get(&html), "nan"));
+    tpp_text_release(&html);
+    tpp_run_report_release(&report);
+}
+
 /* Allocated, reserved and device peaks are each compared with their own prediction; an unknown kind with none. */
 static void peak_memory_is_compared_with_the_same_quantity(void **state)
 {
@@ -100,7 +187,8 @@ static void peak_memory_is_compared_with_the_same_quantity(void **state)
     tpp_run_report_release(&report);
 }
 
-/* Four verdicts, one of each kind, a fifth run of which nobody knows whether it ran, and a "tight" that counts as fits.
+/* Four verdicts, one of each kind, a fifth run of which nobody knows whether it ran, and a "tight" that counts as
+ * fits.
  */
 static void fit_verdicts_are_counted_by_kind(void **state)
 {
@@ -125,9 +213,9 @@ static void fit_verdicts_are_counted_by_kind(void **state)
     tpp_run_report_release(&report);
 }
 
-/* Measured 10, 10.05, 12, 15: the first two are no pair (0.5 % apart), so 5 pairs. Predicted 11, 10, 9, 16: the order
- * of 12 against 10 and 10.05 is wrong, 3 right. The predicted best took 12 s: regret 20 %. A run of another job (other
- * global batch) makes no pair; nor does the same plan measured again. */
+/* Measured 10, 10.05, 12, 15: the first two are no pair (0.5 % apart), so 5 pairs. Predicted 11, 10, 9, 16: the
+ * order of 12 against 10 and 10.05 is wrong, 3 right. The predicted best took 12 s: regret 20 %. A run of another
+ * job (other global batch) makes no pair; nor does the same plan measured again. */
 static void ranking_counts_pairs_of_one_job(void **state)
 {
     (void)state;
@@ -269,6 +357,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_summed_up_by_hand),
         cmocka_unit_test(the_macro_mean_counts_each_group_once),
+        cmocka_unit_test(one_mfu_for_each_gpu_is_the_naive_baseline),
+        cmocka_unit_test(the_page_shows_every_timed_run_and_runs_nothing),
+        cmocka_unit_test(a_page_without_runs_is_whole),
         cmocka_unit_test(peak_memory_is_compared_with_the_same_quantity),
         cmocka_unit_test(fit_verdicts_are_counted_by_kind),
         cmocka_unit_test(ranking_counts_pairs_of_one_job),
