@@ -2,11 +2,10 @@
 #include "calibrate/fit/import.h"
 #include "cli/answer.h"
 #include "cli/calibrate_import.h"
+#include "cli/calibrate_steps.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "costmodel/base/file.h"
-#include "costmodel/runs/run_predict.h"
-#include "costmodel/runs/run_reader.h"
 #include "hwprofiles/profiles.h"
 
 #include <stdint.h>
@@ -15,7 +14,8 @@
 #include <string.h>
 
 struct calibrate_arguments {
-    const char *base, *output, *name, *device, *date, *residuals, *one_step, *collective;
+    const char *base, *output, *gpu_output, *name, *device, *date, *residuals, *one_step, *collective;
+    struct tpp_option_list steps;
     int64_t ranks, nodes;
     bool json;
 };
@@ -34,11 +34,15 @@ static const struct tpp_option import_options[] = {
 static const struct tpp_option fit_options[] = {
     {"base", 'b', TPP_OPTION_TEXT, ARG(base), "NAME|FILE", .help = "the profile that the fit starts from"},
     {"output", 'o', TPP_OPTION_TEXT, ARG(output), "FILE", .help = "where the new profile is written"},
+    {"gpu-output", 0, TPP_OPTION_TEXT, ARG(gpu_output), "FILE",
+     .help = "where the GPU's values alone are written, in the form of hwprofiles/gpus"},
     {"name", 0, TPP_OPTION_TEXT, ARG(name), "NAME", .help = "name of the new profile; else the base's with -fitted"},
     {"device", 0, TPP_OPTION_TEXT, ARG(device), "TEXT", .help = "use only samples of devices with this in their name"},
     {"date", 0, TPP_OPTION_TEXT, ARG(date), "DATE", .help = "when it was measured, for the origin of the values"},
     {"one-step", 0, TPP_OPTION_TEXT, ARG(one_step), "RUN.jsonl",
-     .help = "scale the GEMM rate until this measured run is predicted right"},
+     .help = "scale the GEMM rate of a step until this measured run is predicted right"},
+    {"steps", 0, TPP_OPTION_LIST, ARG(steps), "RUNS.jsonl",
+     .help = "fit the GEMM rate of a step to the measured runs of this GPU; may be given again"},
     {"residuals", 0, TPP_OPTION_TEXT, ARG(residuals), "FILE",
      .help = "write measured and predicted times of every sample as a table"},
     {.name = NULL},
@@ -73,75 +77,35 @@ static enum tpp_code run_import(const struct calibrate_arguments *arguments, con
     return tpp_answer_finish(&writer, answer, err);
 }
 
-/* A measured run, predicted on whatever hardware: its profile is looked up in `profiles`, where the trial stands. */
-struct step_context {
-    const struct tpp_run *run;
-    struct tpp_run_profile *profile;
-    struct tpp_run_profiles *profiles;
-};
-
-static enum tpp_code predict_step(const struct tpp_hardware *hardware, const void *data, double *seconds,
-                                  struct tpp_error *err)
+static enum tpp_code write_json(const char *path, struct tpp_json_writer *writer, struct tpp_error *err)
 {
-    const struct step_context *context = data;
-    struct tpp_run_prediction prediction;
-    context->profile->hardware = *hardware;
-    const enum tpp_code code = tpp_run_predict(context->run, context->profiles, TPP_RUN_ESTIMATE, &prediction, err);
-    if (code != TPP_OK)
-        return code;
-    if (prediction.skipped[0])
-        return tpp_fail(err, TPP_E_UNSUPPORTED, context->run->id, NULL, "the run cannot be predicted: %.200s",
-                        prediction.skipped);
-    *seconds = prediction.step_seconds;
-    return TPP_OK;
-}
-
-/* The first run of the file that was measured and can be predicted. */
-static const struct tpp_run *find_measured(const struct tpp_runs *runs)
-{
-    for (size_t i = 0; i < runs->count; i++) {
-        if (!runs->items[i].skipped[0] && runs->items[i].measured_step_seconds > 0)
-            return &runs->items[i];
-    }
-    return NULL;
-}
-
-static enum tpp_code scale_to_step(const char *path, struct tpp_hardware *hardware, struct tpp_error *err)
-{
-    struct tpp_run_profiles known = {0};
-    struct tpp_runs runs = {0};
-    struct tpp_run_profile *profile = calloc(1, sizeof *profile);
-    enum tpp_code code =
-        profile ? tpp_runs_load(path, &known, &runs, err) : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
-    const struct tpp_run *run = find_measured(&runs);
-    if (code == TPP_OK && run == NULL)
-        code = tpp_fail(err, TPP_E_MISSING, path, "give one run in the format of tp-plan validate",
-                        "no run with a measured step that can be predicted%s%.150s", runs.count > 0 ? ": " : "",
-                        runs.count > 0 ? runs.items[0].skipped : "");
-    if (code == TPP_OK) {
-        struct tpp_run_profiles trial = {.items = &profile, .count = 1};
-        const struct step_context context = {run, profile, &trial};
-        snprintf(profile->name, sizeof profile->name, "%s", run->cluster.profile);
-        code = tpp_fit_one_step(hardware, run->measured_step_seconds, run->id, predict_step, &context, err);
-    }
-    free(profile);
-    tpp_runs_release(&runs);
-    tpp_run_profiles_release(&known);
+    struct tpp_text text;
+    tpp_text_init(&text);
+    enum tpp_code code = tpp_json_print(writer, &text, err);
+    if (code == TPP_OK)
+        code = tpp_file_write(path, text.data, text.length, 0644, err);
+    tpp_text_release(&text);
     return code;
 }
 
-static enum tpp_code write_profile(const char *path, const struct tpp_hardware *hardware, struct tpp_error *err)
+/* The profile in one file; or the GPU in a file of its own, which the profile then names by it. */
+static enum tpp_code write_profile(const struct calibrate_arguments *arguments, const struct tpp_hardware *hardware,
+                                   struct tpp_error *err)
 {
     struct tpp_json_writer writer;
-    struct tpp_text text;
-    tpp_json_writer_init(&writer);
-    tpp_text_init(&text);
-    tpp_hardware_add_json(hardware, &writer, writer.root);
-    enum tpp_code code = tpp_json_print(&writer, &text, err);
-    if (code == TPP_OK)
-        code = tpp_file_write(path, text.data, text.length, 0644, err);
-    tpp_json_writer_release(&writer);
-    tpp_text_release(&text);
+    enum tpp_code code = TPP_OK;
+    if (arguments->output) {
+        tpp_json_writer_init(&writer);
+        tpp_hardware_add_json(hardware, &writer, writer.root);
+        code = write_json(arguments->output, &writer, err);
+        tpp_json_writer_release(&writer);
+    }
+    if (code == TPP_OK && arguments->gpu_output) {
+        tpp_json_writer_init(&writer);
+        tpp_hardware_add_gpu_json(hardware, &writer, writer.root);
+        code = write_json(arguments->gpu_output, &writer, err);
+        tpp_json_writer_release(&writer);
+    }
     return code;
 }
 
@@ -185,10 +149,12 @@ static enum tpp_code show_fit(const struct calibrate_arguments *arguments, const
     tpp_text_init(&text);
     tpp_fit_report_text(report, &text);
     if (arguments->one_step)
-        tpp_text_format(&text, "gpu.gemm_max_fraction %.5g: predicts the measured step\n",
-                        hardware->gpu.gemm_max_fraction);
-    if (arguments->output)
-        tpp_text_format(&text, "written: %s\n", arguments->output);
+        tpp_text_format(&text, "gpu.gemm_sustained_fraction %.5g: predicts the measured step\n",
+                        hardware->gpu.gemm_sustained_fraction);
+    const char *const written[] = {arguments->output, arguments->gpu_output};
+    for (size_t i = 0; i < 2; i++)
+        if (written[i])
+            tpp_text_format(&text, "written: %s\n", written[i]);
     const bool has_failed = tpp_text_failed(&text);
     if (!has_failed && text.data)
         append_safely(&answer->text, text.data);
@@ -208,10 +174,12 @@ static enum tpp_code fit_and_write(const struct calibrate_arguments *arguments, 
         code = tpp_fit_profile(samples, base, &options, fitted, report, err);
     else
         *fitted = *base;
+    if (code == TPP_OK && arguments->steps.count > 0)
+        code = tpp_calibrate_steps(&arguments->steps, fitted, report, err);
     if (code == TPP_OK && arguments->one_step)
-        code = scale_to_step(arguments->one_step, fitted, err);
-    if (code == TPP_OK && arguments->output)
-        code = write_profile(arguments->output, fitted, err);
+        code = tpp_calibrate_one_step(arguments->one_step, fitted, err);
+    if (code == TPP_OK)
+        code = write_profile(arguments, fitted, err);
     if (code == TPP_OK && arguments->residuals)
         code = write_residuals(arguments->residuals, report, err);
     return code != TPP_OK ? code : show_fit(arguments, report, fitted, answer, err);
@@ -244,7 +212,7 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (!is_fit && strcmp(action, "import") != 0)
         return tpp_fail(err, TPP_E_USAGE, action, "say import or fit first, then the files",
                         "calibrate cannot \"%.60s\"", action);
-    if (operands->count < 2 && !(is_fit && arguments->one_step))
+    if (operands->count < 2 && !(is_fit && (arguments->one_step || arguments->steps.count > 0)))
         return tpp_fail(err, TPP_E_USAGE, action, "give logs of nccl-tests, tables or samples files",
                         "calibrate %s needs a file", action);
     tpp_samples_init(&samples);

@@ -1,4 +1,5 @@
 #include "costmodel/evaluator.h"
+#include "costmodel/interval.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -193,33 +194,6 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
     cost->imbalance_seconds = strategy->pipeline_parallel * slowest->stage.seconds - slowest->sum_seconds;
 }
 
-/* Half-width of the 90 % interval relative to the estimate. Independent sources of error, each as large as published runs
- * with it missed by more than those without (the validation of the specification, section 12, and section 15):
- * Megatron and NeMo on Ampere and Hopper in 16 bits, 8 %; other stacks, whose kernels are less well known; FP8 recipes;
- * Blackwell, where two public stacks disagree; unfused attention; blocking launches; experts, whose balance and dispatch
- * nobody publishes; 40 % of all exposed communication and bubble, which ride on the fabric's and the engine's state; and
- * 15 % where the host's launches limit the step. */
-static double interval_fraction(const struct tpp_evaluator *evaluator, const struct tpp_cost *cost)
-{
-    const struct tpp_stack *stack = evaluator->stack;
-    const bool is_megatron = stack->engine == TPP_ENGINE_MEGATRON && !tpp_stack_is_plain_torch(stack);
-    const double parts[] = {
-        0.08,
-        is_megatron ? 0 : 0.13,
-        evaluator->job->precision == TPP_PRECISION_FP8 ? 0.14 : 0,
-        evaluator->hardware->gpu.compute_capability >= 10 ? 0.14 : 0,
-        stack->attention >= TPP_FLASH_KERNEL_COUNT ? 0.06 : 0,
-        stack->launch_blocking ? 0.08 : 0,
-        evaluator->model->num_experts > 0 ? 0.18 : 0,
-        0.4 * (cost->exposed_communication_fraction + cost->bubble_fraction),
-        0.15 * fmin(1, cost->host_bound_fraction),
-    };
-    double squares = 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        squares += parts[i] * parts[i];
-    return fmin(0.5, sqrt(squares));
-}
-
 static enum tpp_code check_and_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                         struct tpp_assembly *assembly, struct tpp_error *err)
 {
@@ -255,7 +229,7 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     cost->bubble_fraction = pipeline.bubble_fraction;
     cost->host_bound_fraction = assembly.decoder->host_bound_fraction;
     derived_figures(evaluator, strategy, &slowest, cost);
-    const double half_width = interval_fraction(evaluator, cost);
+    const double half_width = tpp_interval_fraction(evaluator, cost);
     cost->step_seconds_low = cost->step_seconds / (1 + half_width);
     cost->step_seconds_high = cost->step_seconds * (1 + half_width);
     return TPP_OK;

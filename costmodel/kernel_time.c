@@ -35,14 +35,14 @@ static double product_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *
     return 2 * gemm->batch * gemm->m * gemm->n * gemm->k * wave * pad / (peak_flops_per_second * efficiency);
 }
 
-double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm)
+static double gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm, double sustained_fraction)
 {
     const struct tile tiles[] = {
         {gpu->gemm_tile_m, gpu->gemm_tile_n, 1.00}, {128, 128, 0.93}, {64, 128, 0.80}};
     const bool is_fp32 = gemm->element_bytes > 2;
     /* fp32 products run as tf32 where the GPU has it (the default of the training frameworks costed here). */
     const double tf32 = gpu->tf32_flops_per_second > 0 ? gpu->tf32_flops_per_second : gpu->fp32_flops_per_second;
-    const double peak = is_fp32 ? tf32 : gpu->bf16_flops_per_second;
+    const double peak = (is_fp32 ? tf32 : gpu->bf16_flops_per_second) * sustained_fraction;
     double seconds = INFINITY;
     for (int i = 0; i < 3; i++)
         seconds = fmin(seconds, product_seconds(gpu, gemm, &tiles[i], peak));
@@ -57,6 +57,16 @@ double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm)
         seconds = seconds / (2 * gpu->gemm_fp8_fraction) +
                   3 * gemm->batch * gemm->m * gemm->k / tpp_memory_rate_bytes_per_second(gpu);
     return seconds;
+}
+
+double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm)
+{
+    return gemm_seconds(gpu, gemm, gpu->gemm_sustained_fraction);
+}
+
+double tpp_gemm_burst_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm)
+{
+    return gemm_seconds(gpu, gemm, 1);
 }
 
 /* Loss of one group, rows; of a weight gradient, factor; and the start of one group [measured on A100 and B200 tables]. */

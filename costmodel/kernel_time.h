@@ -22,8 +22,11 @@ struct tpp_gemm {
     bool fp8;          /* cost-model 5.1 "FP8": faster product plus the cast of the first operand */
 };
 
-/* Cost-model 5.1 [fit]; checked by E10 in tests/unit/test_kernel_time.c. */
+/* A GEMM of a training step, cost-model 5.1 [fit] with g_max * g_sus for its g_max: the clocks sag under the power limit,
+ * and other kernels share the caches. Checked by E10 in tests/unit/test_kernel_time.c. */
 double tpp_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm);
+/* The same run alone, in bursts: what kernel benchmarks measure. */
+double tpp_gemm_burst_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *gemm);
 
 /* Products of all local experts in one launch, cost-model 5.1 "Grouped GEMM" [measured]: `gemm` is one expert's, `batch` of
  * them. A group of few rows wastes most of its tiles. */

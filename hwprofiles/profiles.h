@@ -26,6 +26,9 @@ enum tpp_code tpp_hardware_load(const char *path, struct tpp_hardware *hardware,
 enum tpp_code tpp_hardware_find(const char *name_or_path, struct tpp_hardware *hardware, struct tpp_error *err);
 /* Adds the whole profile, in the format tpp_hardware_read reads, to `parent` (an object). */
 void tpp_hardware_add_json(const struct tpp_hardware *hardware, struct tpp_json_writer *writer, struct cJSON *parent);
+/* Adds the GPU alone, in the format of a file in hwprofiles/gpus. */
+void tpp_hardware_add_gpu_json(const struct tpp_hardware *hardware, struct tpp_json_writer *writer,
+                               struct cJSON *parent);
 /* Adds the JSON Schema (draft 7) of a profile file to `parent`: what hwprofiles/schema.json holds. */
 void tpp_hardware_add_schema(struct tpp_json_writer *writer, struct cJSON *parent);
 

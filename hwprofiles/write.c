@@ -24,6 +24,24 @@ static void add_value(const struct tpp_hardware *hardware, uint32_t index, struc
     }
 }
 
+static void add_group(const struct tpp_hardware *hardware, const char *name, struct tpp_json_writer *writer,
+                      struct cJSON *group)
+{
+    uint32_t count;
+    const struct tpp_hardware_field *fields = tpp_hardware_fields(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (tpp_hardware_field_in_group(&fields[i], name)) {
+            add_value(hardware, i, writer, group);
+        }
+    }
+}
+
+void tpp_hardware_add_gpu_json(const struct tpp_hardware *hardware, struct tpp_json_writer *writer, struct cJSON *parent)
+{
+    tpp_json_add_string(writer, parent, "name", hardware->gpu.name);
+    add_group(hardware, "gpu", writer, parent);
+}
+
 void tpp_hardware_add_json(const struct tpp_hardware *hardware, struct tpp_json_writer *writer, struct cJSON *parent)
 {
     tpp_json_add_u64(writer, parent, "schema_version", TPP_HARDWARE_SCHEMA_VERSION);
@@ -31,17 +49,12 @@ void tpp_hardware_add_json(const struct tpp_hardware *hardware, struct tpp_json_
     if (hardware->description[0]) {
         tpp_json_add_string(writer, parent, "description", hardware->description);
     }
-    uint32_t count;
-    const struct tpp_hardware_field *fields = tpp_hardware_fields(&count);
     for (int i = 0; i < TPP_HARDWARE_GROUP_COUNT; i++) {
         struct cJSON *group = tpp_json_add_object(writer, parent, tpp_hardware_groups[i]);
         if (strcmp(tpp_hardware_groups[i], "gpu") == 0) {
-            tpp_json_add_string(writer, group, "name", hardware->gpu.name);
-        }
-        for (uint32_t j = 0; j < count; j++) {
-            if (tpp_hardware_field_in_group(&fields[j], tpp_hardware_groups[i])) {
-                add_value(hardware, j, writer, group);
-            }
+            tpp_hardware_add_gpu_json(hardware, writer, group);
+        } else {
+            add_group(hardware, tpp_hardware_groups[i], writer, group);
         }
     }
 }

@@ -1,59 +1,50 @@
 #!/bin/sh
-# refit_profiles.sh TP_PLAN DATA_FOLDER OUTPUT_FOLDER - fits the shipped profiles to published measurements.
+# refit_profiles.sh TP_PLAN OUTPUT_FOLDER [DATA_FOLDER] - writes the shipped GPUs that kernels were measured on: from
+# hwprofiles/base (what is known without these tables), by `tp-plan calibrate fit`, byte for byte hwprofiles/gpus.
 #
-# DATA_FOLDER has kernels/ and collectives/, tables of published times (each names its source in its first lines).
-# OUTPUT_FOLDER gets, for each profile, NAME.json (the fitted profile: the same bytes for the same program and tables),
-# NAME.txt (what moved, by how much, and the errors on samples that were held out) and summary.txt. Nothing is shipped
-# by this: fitted rates are those of kernels run back to back; what a training step sees of them is lower, and the
-# shipped values say so in their sources.
+# DATA_FOLDER has kernels/, tables of published times; without it hwprofiles/measurements is taken (what scripts/
+# thin_tables.py keeps of them: the same result). OUTPUT_FOLDER gets NAME.json, and NAME.txt: what moved, with its error,
+# and how good it is on samples that were held out.
 set -eu
-if [ $# -ne 3 ]; then
-    echo "usage: refit_profiles.sh TP_PLAN DATA_FOLDER OUTPUT_FOLDER" >&2
+if [ $# -ne 2 ] && [ $# -ne 3 ]; then
+    echo "usage: refit_profiles.sh TP_PLAN OUTPUT_FOLDER [DATA_FOLDER]" >&2
     exit 2
 fi
+root=$(cd "$(dirname "$0")/.." && pwd)
 tp_plan=$1
-kernels=$2/kernels
-collectives=$2/collectives
-output=$3
+output=$2
+kernels=${3:-$root/hwprofiles/measurements}/kernels
 mkdir -p "$output"
-: > "$output/summary.txt"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
-# fit PROFILE DEVICE FILE...: only samples whose device has DEVICE in its name ("" = all).
+# fit GPU CLUSTER DEVICE FILE...: only samples whose device has DEVICE in its name ("" = all). The base's GPU stands in a
+# cluster that has it.
 fit() {
-    profile=$1
-    device=$2
-    shift 2
-    if [ -n "$device" ]; then
-        set -- "--device=$device" "$@"
-    fi
-    "$tp_plan" calibrate fit "--base=$profile" "--name=$profile" -o "$output/$profile.json" "$@" \
-        > "$output/$profile.txt.new"
-    sed '/^written: /d' "$output/$profile.txt.new" > "$output/$profile.txt"
-    rm "$output/$profile.txt.new"
+    gpu=$1
+    cluster=$2
+    device=$3
+    shift 3
     {
-        echo "== $profile"
-        grep -v -e '^[a-z_]*, [0-9]* ranks' "$output/$profile.txt" | grep -e '^[a-z]' -e 'held out' |
-            sed 's/ (.*//' | awk '/held out/ { if (name != "") print name ":" $0; name = ""; next } { name = $0 }'
-    } >> "$output/summary.txt"
+        printf '{"schema_version": 1, "name": "%s", "base": "%s", "gpu":\n' "$cluster" "$cluster"
+        cat "$root/hwprofiles/base/$gpu.json"
+        printf '}\n'
+    } > "$work/$gpu.json"
+    for file in "$@"; do
+        shift
+        set -- "$@" "$kernels/$file"
+    done
+    "$tp_plan" calibrate fit "--base=$work/$gpu.json" ${device:+"--device=$device"} "--gpu-output=$output/$gpu.json" \
+        "$@" > "$work/$gpu.txt"
+    sed '/^written: /d' "$work/$gpu.txt" > "$output/$gpu.txt"
 }
 
-fit dgx-a100-80g "" "$kernels/gemm_a100-sxm4-80g_bf16.csv" "$kernels/attnfwd_a100-sxm4-80g_d128.csv" \
-    "$kernels/elementwise_a100-80g_fp16.csv" "$collectives/nccl_a100-sxm4-80g.csv"
-fit a100-80g-pcie "A100-PCIe" "$kernels/gemmtrain_a100-pcie_bf16.csv" \
-    "$kernels/attntrain_a100pcie_h200_gb200_cudnnfe.csv" "$kernels/attntrain_a100-pcie_bf16.csv"
-fit dgx-h100 "" "$kernels/gemm_h100-sxm_bf16.csv" "$kernels/gemm_h100-sxm_bf16_sglang.csv" \
-    "$kernels/gemm_h100-sxm_fp8.csv" "$kernels/attnfwd_h100-sxm_d128.csv" "$kernels/attnfwd_h100-sxm_d64.csv" \
-    "$kernels/elementwise_h100-80g_fp16.csv" "$collectives/nccl_h100-sxm.csv"
-fit dgx-h200 "H200" "$kernels/gemm_h200-sxm_bf16.csv" "$kernels/gemm_h200-sxm_fp8.csv" \
-    "$kernels/attnfwd_h200-sxm_d128.csv" "$kernels/attntrain_a100pcie_h200_gb200_cudnnfe.csv" \
-    "$collectives/nccl_h200-sxm.csv"
-fit dgx-b200 "" "$kernels/gemm_b200-sxm_bf16.csv" "$kernels/gemmtrain_b200_bf16.csv" \
-    "$kernels/gemm_b200-sxm_fp8.csv" "$kernels/attnfwd_b200-sxm_d128.csv" "$kernels/attntrain_b200_bf16.csv" \
-    "$collectives/nccl_b200-sxm.csv"
-fit gb200-nvl72 "GB200" "$kernels/gemm_gb200_bf16.csv" "$kernels/gemm_gb200_fp8.csv" \
-    "$kernels/attnfwd_gb200_d128.csv" "$kernels/attntrain_a100pcie_h200_gb200_cudnnfe.csv" \
-    "$collectives/nccl_gb200.csv"
-fit gb300-nvl72 "" "$kernels/gemm_gb300_bf16.csv" "$collectives/nccl_gb300.csv"
-fit l40s-pcie "" "$kernels/gemm_l40s_bf16.csv" "$kernels/gemm_l40s_fp8.csv" "$kernels/attnfwd_l40s_d128.csv" \
-    "$collectives/nccl_l40s.csv"
-cat "$output/summary.txt"
+fit a100-sxm4-80g dgx-a100-80g "" gemm_a100-sxm4-80g_bf16.csv attnfwd_a100-sxm4-80g_d128.csv \
+    elementwise_a100-80g_fp16.csv
+fit h100-sxm5-80g dgx-h100 "" gemm_h100-sxm_bf16.csv elementwise_h100-80g_fp16.csv
+fit h200-sxm-141g dgx-h200 H200 gemm_h200-sxm_bf16.csv attnfwd_h200-sxm_d128.csv \
+    attntrain_a100pcie_h200_gb200_cudnnfe.csv
+fit b200-sxm dgx-b200 "" gemm_b200-sxm_bf16.csv gemmtrain_b200_bf16.csv
+fit gb200 gb200-nvl72 GB200 gemm_gb200_bf16.csv attnfwd_gb200_d128.csv attntrain_a100pcie_h200_gb200_cudnnfe.csv
+fit gb300 gb300-nvl72 "" gemm_gb300_bf16.csv
+fit l40s l40s-pcie "" gemm_l40s_bf16.csv

@@ -3,6 +3,7 @@
  *
  * | samples        | values                                                                 | cost-model |
  * | GEMM           | g_max, g_k0, wq, the tile; wg_f from weight gradients; fp8 factor       | 5.1 |
+ * | training steps | g_sus                                                                   | 5.6 |
  * | attention      | forward and backward rate and r_d of each kernel, s0, kappa             | 5.2 |
  * | memory-bound   | memory efficiency from streaming kernels                                | 5.3 |
  * | collectives    | bus bandwidths, half-rate size, base and hop latency; NIC efficiency    | 6.1 |
@@ -29,6 +30,7 @@ struct tpp_fit_value {
 struct tpp_fit_errors {
     size_t count;
     double median, p90, bias; /* bias: median of predicted / measured - 1 */
+    double time_p90;          /* nine tenths of the measured time lie in samples within this */
 };
 
 enum { TPP_FIT_MAX_VALUES = 16 };
@@ -76,13 +78,32 @@ enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tp
                               const struct tpp_fit_options *options, struct tpp_hardware *hardware,
                               struct tpp_fit_report *report, struct tpp_error *err);
 
-/* Seconds of one step on that hardware; what tpp_fit_one_step changes is g_max alone. `context` is the caller's. */
+/* Seconds of one step on that hardware; what tpp_fit_one_step changes is g_sus alone. `context` is the caller's. */
 typedef enum tpp_code tpp_fit_step(const struct tpp_hardware *hardware, const void *context, double *seconds,
                                    struct tpp_error *err);
-/* Scales g_max until the predicted step takes the measured time (cost-model 5.6: calibration by one step). Fails with
- * TPP_E_RANGE when no g_max from 0.05 to 1 does; the message says what the ends predict. */
+/* Scales g_sus until the predicted step takes the measured time (cost-model 5.6: calibration by one step). Fails with
+ * TPP_E_RANGE when no GEMM rate in the step, g_max * g_sus, from 0.05 to 1 does; the message says what the ends
+ * predict. */
 enum tpp_code tpp_fit_one_step(struct tpp_hardware *hardware, double measured_seconds, const char *source,
                                tpp_fit_step *step, const void *context, struct tpp_error *err);
+
+struct tpp_measured_step {
+    tpp_fit_step *predict;
+    const void *context;
+};
+/* Measured steps; `predict` gives the seconds of step `index` on that hardware. */
+struct tpp_measured_steps {
+    const double *seconds; /* measured, above 0 */
+    size_t count;
+    enum tpp_code (*predict)(const struct tpp_hardware *hardware, const void *context, size_t index, double *seconds,
+                             struct tpp_error *err);
+    const void *context;
+};
+/* Sets g_sus to the value at which the median error of the steps is 0: one number of the GPU, whatever ran on it. Fewer
+ * than four steps leave it as it is, and the group in the report says so. Judged like the other fits, on three of every
+ * ten steps. */
+enum tpp_code tpp_fit_steps(struct tpp_hardware *hardware, const struct tpp_measured_steps *steps, const char *source,
+                            struct tpp_fit_report *report, struct tpp_error *err);
 
 /* For people and for programs. */
 void tpp_fit_report_text(const struct tpp_fit_report *report, struct tpp_text *out);

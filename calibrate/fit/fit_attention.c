@@ -140,7 +140,8 @@ enum tpp_code tpp_fit_attention(struct tpp_fit_run *run, struct tpp_error *err)
                                           .shape = shape,
                                           .size = flops,
                                           .describe = describe,
-                                          .is_in_profile = true};
+                                          .is_in_profile = true,
+                                          .error_key = "gpu.attention_error_fraction"};
         start_missing_kernels(&set, &run->hardware->gpu);
         code = tpp_fit_group(run, run->hardware, &plan, &set, err);
     }

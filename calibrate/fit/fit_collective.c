@@ -11,6 +11,12 @@
 
 enum level { INSIDE_NODE, BETWEEN_NODES };
 
+/* Inside a node the profile's bandwidths are those of all its GPUs: of the most ranks that were measured. */
+struct level_key {
+    enum level level;
+    uint32_t num_ranks; /* inside a node */
+};
+
 /* One row of the table: an operation on so many ranks of so many nodes. */
 struct group_key {
     int operation;
@@ -37,17 +43,19 @@ static enum tpp_fit_use select_group(const struct tpp_sample *sample, const void
 /* Messages have no ramp and a fixed latency in the model: they are fitted apart. */
 static enum tpp_fit_use select_level(const struct tpp_sample *sample, const void *context)
 {
-    const enum level level = *(const enum level *)context;
+    const struct level_key *key = context;
+    const bool is_inside = key->level == INSIDE_NODE;
     const struct tpp_collective_sample *collective = &sample->collective;
     if (sample->kind != TPP_SAMPLE_COLLECTIVE) {
         return TPP_FIT_OTHER;
     }
     if (!is_usable(collective)) {
-        return level == INSIDE_NODE ? TPP_FIT_LEAVE_OUT : TPP_FIT_OTHER;
+        return is_inside ? TPP_FIT_LEAVE_OUT : TPP_FIT_OTHER;
     }
-    return collective->operation != TPP_SEND_RECV && (collective->num_nodes == 1) == (level == INSIDE_NODE)
-               ? TPP_FIT_USE
-               : TPP_FIT_OTHER;
+    if (collective->operation == TPP_SEND_RECV || (collective->num_nodes == 1) != is_inside) {
+        return TPP_FIT_OTHER;
+    }
+    return is_inside && collective->num_ranks < key->num_ranks ? TPP_FIT_LEAVE_OUT : TPP_FIT_USE;
 }
 
 static enum tpp_fit_use select_message(const struct tpp_sample *sample, const void *context)
@@ -140,7 +148,7 @@ static enum tpp_code fit_one(struct tpp_fit_run *run, const struct group_key *ke
     flatten(flat, key);
     snprintf(name, sizeof name, "%s, %u ranks, %u node%s", tpp_sample_operation_name(key->operation), key->num_ranks,
              key->num_nodes, key->num_nodes == 1 ? "" : "s");
-    const struct tpp_fit_plan plan = {name, unknowns, 3, predict, shape, size, describe, false};
+    const struct tpp_fit_plan plan = {name, unknowns, 3, predict, shape, size, describe, false, NULL};
     enum tpp_code code = tpp_fit_collect(run, select_group, key, &set, err);
     code = code ? code : tpp_fit_group(run, flat, &plan, &set, err);
     tpp_fit_set_release(&set);
@@ -175,14 +183,28 @@ static enum tpp_code fit_table(struct tpp_fit_run *run, struct tpp_error *err)
     return code;
 }
 
+static uint32_t most_ranks(const struct tpp_fit_run *run)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < run->samples->count; i++) {
+        const struct tpp_sample *sample = &run->samples->items[i];
+        const struct tpp_collective_sample *collective = &sample->collective;
+        if (sample->kind == TPP_SAMPLE_COLLECTIVE && is_usable(collective) && collective->num_nodes == 1 &&
+            collective->operation != TPP_SEND_RECV && collective->num_ranks > most) {
+            most = collective->num_ranks;
+        }
+    }
+    return most;
+}
+
 static enum tpp_code fit_inside_node(struct tpp_fit_run *run, struct tpp_error *err)
 {
-    const enum level level = INSIDE_NODE;
-    struct tpp_unknown unknowns[TPP_COLLECTIVE_COUNT + 3];
+    const struct level_key key = {INSIDE_NODE, most_ranks(run)};
+    struct tpp_unknown unknowns[TPP_COLLECTIVE_COUNT + 2];
     bool has[TPP_COLLECTIVE_COUNT] = {false};
     size_t count = 0;
     struct tpp_fit_set set;
-    enum tpp_code code = tpp_fit_collect(run, select_level, &level, &set, err);
+    enum tpp_code code = tpp_fit_collect(run, select_level, &key, &set, err);
     if (code == TPP_OK) {
         for (size_t i = 0; i < set.points.count; i++) {
             has[set.points.items[i]->collective.operation] = true;
@@ -194,9 +216,9 @@ static enum tpp_code fit_inside_node(struct tpp_fit_run *run, struct tpp_error *
         }
         unknowns[count++] = (struct tpp_unknown){"node.half_rate_bytes", HALF_RATE_LIMITS, false, true};
         unknowns[count++] = (struct tpp_unknown){"node.hop_latency_seconds", 1e-8, 1e-3, false, true};
-        unknowns[count++] = (struct tpp_unknown){"node.base_latency_seconds", LATENCY_LIMITS, false};
         const struct tpp_fit_plan plan = {
-            "collectives inside a node", unknowns, count, predict, shape, size, describe, true};
+            "collectives inside a node", unknowns, count, predict, shape, size, describe, true,
+            "node.collective_error_fraction"};
         code = tpp_fit_group(run, run->hardware, &plan, &set, err);
     }
     tpp_fit_set_release(&set);
@@ -211,14 +233,14 @@ static enum tpp_code fit_between_nodes(struct tpp_fit_run *run, struct tpp_error
     };
     static const struct tpp_unknown message[] = {{"network.send_recv_efficiency_fraction", 0.02, 1, true}};
     static const struct tpp_fit_plan plans[] = {
-        {"collectives between nodes", ring, 2, predict, shape, size, describe, true},
-        {"messages between nodes", message, 1, predict, shape, size, describe, true},
+        {"collectives between nodes", ring, 2, predict, shape, size, describe, true, "network.collective_error_fraction"},
+        {"messages between nodes", message, 1, predict, shape, size, describe, true, NULL},
     };
-    const enum level level = BETWEEN_NODES;
+    const struct level_key key = {BETWEEN_NODES, 0};
     enum tpp_code code = TPP_OK;
     for (int i = 0; i < 2 && code == TPP_OK; i++) {
         struct tpp_fit_set set;
-        code = tpp_fit_collect(run, i == 0 ? select_level : select_message, &level, &set, err);
+        code = tpp_fit_collect(run, i == 0 ? select_level : select_message, &key, &set, err);
         code = code ? code : tpp_fit_group(run, run->hardware, &plans[i], &set, err);
         tpp_fit_set_release(&set);
     }

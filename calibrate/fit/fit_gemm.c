@@ -42,7 +42,7 @@ static double predict(const struct tpp_hardware *hardware, const struct tpp_samp
                                   .kind = sample->gemm.accumulates ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
                                   .element_bytes = 2,
                                   .fp8 = sample->gemm.format == TPP_FORMAT_FP8};
-    return tpp_gemm_seconds(&hardware->gpu, &gemm);
+    return tpp_gemm_burst_seconds(&hardware->gpu, &gemm);
 }
 
 /* All m of a layer's n and k are held out together: the judged layers are unseen. */
@@ -75,9 +75,9 @@ static const struct tpp_unknown wgrad_unknowns[] = {{"gpu.gemm_wgrad_fraction", 
 static const struct tpp_unknown fp8_unknowns[] = {{"gpu.gemm_fp8_fraction", 0.2, 1, true}};
 
 static const struct tpp_fit_plan plans[] = {
-    [PLAIN] = {"gemm", plain_unknowns, 3, predict, shape, flops, describe, true},
-    [WEIGHT_GRADIENT] = {"gemm, weight gradient", wgrad_unknowns, 1, predict, shape, flops, describe, true},
-    [FP8] = {"gemm fp8", fp8_unknowns, 1, predict, shape, flops, describe, true},
+    [PLAIN] = {"gemm", plain_unknowns, 3, predict, shape, flops, describe, true, "gpu.gemm_error_fraction"},
+    [WEIGHT_GRADIENT] = {"gemm, weight gradient", wgrad_unknowns, 1, predict, shape, flops, describe, true, NULL},
+    [FP8] = {"gemm fp8", fp8_unknowns, 1, predict, shape, flops, describe, true, NULL},
 };
 
 /* The preferred tile is one of a few: the one with which the fitted formula scatters least. The samples that are held
@@ -147,25 +147,21 @@ static size_t sustained_ratios(const struct tpp_samples *samples, double *ratios
     return count;
 }
 
-/* A step lasts longer than a burst: the rate that the power limit allows is the one that counts. */
-static enum tpp_code lower_to_sustained(struct tpp_fit_run *run, struct tpp_error *err)
+/* A step lasts longer than a burst: what the power limit allows under load bounds what it sustains. */
+static enum tpp_code lower_to_sustained(struct tpp_fit_run *run, const struct tpp_fit_set *set, struct tpp_error *err)
 {
     double *ratios = malloc((run->samples->count + 1) * sizeof *ratios);
     if (!ratios) {
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     }
     const size_t count = sustained_ratios(run->samples, ratios);
-    if (count > 0) {
-        uint32_t index;
-        tpp_sort_numbers(ratios, count);
-        const double ratio = fmin(1, tpp_sorted_quantile(ratios, count, 0.5));
-        tpp_hardware_field_index("gpu.gemm_max_fraction", &index);
-        const struct tpp_hardware_origin origin = run->hardware->origins[index];
-        tpp_hardware_set(run->hardware, "gpu.gemm_max_fraction", run->hardware->gpu.gemm_max_fraction * ratio, NULL,
-                         NULL);
-        run->hardware->origins[index] = origin;
-        tpp_fit_note(run->report, "sustained GEMMs run at %.3f of the burst rate (%zu shapes): g_max lowered to %.4g",
-                     ratio, count, run->hardware->gpu.gemm_max_fraction);
+    tpp_sort_numbers(ratios, count);
+    const double ratio = count > 0 ? tpp_sorted_quantile(ratios, count, 0.5) : 1;
+    if (ratio < run->hardware->gpu.gemm_sustained_fraction) {
+        tpp_hardware_set(run->hardware, "gpu.gemm_sustained_fraction", ratio, NULL, NULL);
+        tpp_fit_set_origin(run, "gpu.gemm_sustained_fraction", set, 0);
+        tpp_fit_note(run->report, "GEMMs under load run at %.3f of the burst rate (%zu shapes): g_sus is no more", ratio,
+                     count);
     }
     free(ratios);
     return TPP_OK;
@@ -184,10 +180,11 @@ enum tpp_code tpp_fit_gemm(struct tpp_fit_run *run, struct tpp_error *err)
         const bool is_plain = kind == PLAIN && code == TPP_OK && set.points.count > 0;
         code = code ? code : tpp_fit_group(run, run->hardware, &plans[i], &set, err);
         if (is_plain && code == TPP_OK) {
-            code = lower_to_sustained(run, err);
+            code = lower_to_sustained(run, &set, err);
             tpp_fit_note(run->report,
-                         "GEMM rates are of kernels run alone; a training step reaches 0.76 to 0.90 of them "
-                         "on the shipped profiles: fit one measured step too (--one-step)");
+                         "GEMM rates are of bursts; a training step is taken to sustain %.3g of them: measured steps "
+                         "say how much (--steps, --one-step)",
+                         run->hardware->gpu.gemm_sustained_fraction);
         }
         tpp_fit_set_release(&set);
     }

@@ -130,6 +130,47 @@ enum tpp_code tpp_fit_take_part(const struct tpp_fit_set *set, enum tpp_fit_part
     return TPP_OK;
 }
 
+struct sample_error {
+    double error, seconds;
+};
+
+static int compare_errors(const void *a, const void *b)
+{
+    const double left = fabs(((const struct sample_error *)a)->error);
+    const double right = fabs(((const struct sample_error *)b)->error);
+    return (left > right) - (left < right);
+}
+
+/* The error that nine tenths of the time do not exceed; `errors` are sorted by size. */
+static double time_quantile(const struct sample_error *errors, size_t count)
+{
+    double total = 0, sum = 0;
+    size_t i = 0;
+    for (size_t j = 0; j < count; j++) {
+        total += errors[j].seconds;
+    }
+    while (i + 1 < count && (sum += errors[i].seconds) < 0.9 * total) {
+        i++;
+    }
+    return count > 0 ? fabs(errors[i].error) : 0;
+}
+
+static void summarise(struct sample_error *items, double *values, struct tpp_fit_errors *errors)
+{
+    for (size_t i = 0; i < errors->count; i++) {
+        values[i] = items[i].error;
+    }
+    tpp_sort_numbers(values, errors->count);
+    errors->bias = tpp_sorted_quantile(values, errors->count, 0.5);
+    qsort(items, errors->count, sizeof *items, compare_errors);
+    for (size_t i = 0; i < errors->count; i++) {
+        values[i] = fabs(items[i].error);
+    }
+    errors->median = tpp_sorted_quantile(values, errors->count, 0.5);
+    errors->p90 = tpp_sorted_quantile(values, errors->count, 0.9);
+    errors->time_p90 = time_quantile(items, errors->count);
+}
+
 enum tpp_code tpp_fit_judge(const struct tpp_hardware *hardware, tpp_predict *predict, const struct tpp_fit_set *set,
                             enum tpp_fit_part part, struct tpp_fit_errors *errors, struct tpp_error *err)
 {
@@ -137,25 +178,22 @@ enum tpp_code tpp_fit_judge(const struct tpp_hardware *hardware, tpp_predict *pr
     memset(errors, 0, sizeof *errors);
     const enum tpp_code code = tpp_fit_take_part(set, part, &points, err);
     double *values = code ? NULL : malloc((points.count + 1) * sizeof *values);
-    if (!values) {
+    struct sample_error *items = code ? NULL : malloc((points.count + 1) * sizeof *items);
+    if (!values || !items) {
+        free(values);
+        free(items);
         free(points.items);
         return code ? code : out_of_memory(err);
     }
     for (size_t i = 0; i < points.count; i++) {
-        const double error = predict(hardware, points.items[i]) / points.items[i]->seconds - 1;
+        const double seconds = points.items[i]->seconds, error = predict(hardware, points.items[i]) / seconds - 1;
         if (isfinite(error)) {
-            values[errors->count++] = error;
+            items[errors->count++] = (struct sample_error){error, seconds};
         }
     }
-    tpp_sort_numbers(values, errors->count);
-    errors->bias = tpp_sorted_quantile(values, errors->count, 0.5);
-    for (size_t i = 0; i < errors->count; i++) {
-        values[i] = fabs(values[i]);
-    }
-    tpp_sort_numbers(values, errors->count);
-    errors->median = tpp_sorted_quantile(values, errors->count, 0.5);
-    errors->p90 = tpp_sorted_quantile(values, errors->count, 0.9);
+    summarise(items, values, errors);
     free(values);
+    free(items);
     free(points.items);
     return TPP_OK;
 }
@@ -180,12 +218,16 @@ void tpp_fit_set_origin(const struct tpp_fit_run *run, const char *key, const st
     struct tpp_hardware_origin *origin = &run->hardware->origins[index];
     const char *date = run->options && run->options->date ? run->options->date : "";
     origin->provenance = is_published ? TPP_PROVENANCE_PUBLISHED : TPP_PROVENANCE_MEASURED;
-    snprintf(origin->source, sizeof origin->source, "calibrate fit%s%s: %zu samples of %.60s%s on %.50s, +-%.2g %%",
+    char error[32] = "";
+    if (relative_error > 0) {
+        snprintf(error, sizeof error, ", +-%.2g %%", 100 * relative_error);
+    }
+    snprintf(origin->source, sizeof origin->source, "calibrate fit%s%s: %zu samples of %.60s%s on %.50s%s",
              *date ? " " : "", date, set->points.count, name, is_one_file ? "" : " and others",
-             first->device[0] ? first->device : "an unnamed device", 100 * relative_error);
+             first->device[0] ? first->device : "an unnamed device", error);
 }
 
-static struct tpp_fit_group *new_group(struct tpp_fit_report *report)
+struct tpp_fit_group *tpp_fit_new_group(struct tpp_fit_report *report)
 {
     if (report->num_groups == report->group_capacity) {
         const size_t capacity = report->group_capacity ? 2 * report->group_capacity : 16;
@@ -269,6 +311,23 @@ static void add_values(struct tpp_fit_run *run, struct tpp_fit_group *group, con
     }
 }
 
+/* How far off the formula is on samples that were held out: with the fit, or with the base's values where these are
+ * kept. */
+static void add_error(struct tpp_fit_run *run, const struct tpp_fit_group *group, const struct tpp_fit_plan *plan,
+                      const struct tpp_solution *solution, const struct tpp_fit_set *set)
+{
+    const bool is_kept = solution->state[0] == TPP_UNKNOWN_NO_BETTER;
+    const struct tpp_fit_errors *errors = is_kept ? &group->held_out_before : &group->held_out_after;
+    uint32_t index;
+    if (!plan->is_in_profile || !plan->error_key || errors->count == 0 ||
+        !tpp_hardware_field_index(plan->error_key, &index)) {
+        return;
+    }
+    const double limit = tpp_hardware_fields(NULL)[index].max;
+    tpp_hardware_set(run->hardware, plan->error_key, fmin(errors->time_p90, limit), NULL, NULL);
+    tpp_fit_set_origin(run, plan->error_key, set, 0);
+}
+
 /* The errors of the profile as it was, and of the fit, on all samples and on those held out. */
 static enum tpp_code judge_group(const struct tpp_fit_run *run, const struct tpp_hardware *fitted,
                                  const struct tpp_fit_plan *plan, const struct tpp_fit_set *set,
@@ -316,7 +375,7 @@ enum tpp_code tpp_fit_group(struct tpp_fit_run *run, struct tpp_hardware *hardwa
     if (set->points.count == 0) {
         return TPP_OK;
     }
-    struct tpp_fit_group *group = new_group(run->report);
+    struct tpp_fit_group *group = tpp_fit_new_group(run->report);
     if (!group) {
         return out_of_memory(err);
     }
@@ -336,6 +395,7 @@ enum tpp_code tpp_fit_group(struct tpp_fit_run *run, struct tpp_hardware *hardwa
     code = code ? code : add_residuals(run->report, group, hardware, run->base, plan, set, err);
     if (code == TPP_OK) {
         add_values(run, group, plan, &solution, set);
+        add_error(run, group, plan, &solution, set);
     }
     return code;
 }

@@ -43,6 +43,7 @@ struct tpp_fit_plan {
     double (*size)(const struct tpp_sample *sample);
     void (*describe)(const struct tpp_fit_set *set, char *range, size_t range_size);
     bool is_in_profile;
+    const char *error_key; /* value of the profile that time_p90 of the samples held out goes to; NULL: none */
 };
 
 /* Fits, judges and writes the group into the report, and (when is_in_profile) the values into run->hardware. `hardware`
@@ -65,6 +66,8 @@ enum tpp_code tpp_fit_hold_out(struct tpp_fit_set *set, uint64_t (*shape)(const 
 /* Samples of one part; the caller frees points->items. */
 enum tpp_code tpp_fit_take_part(const struct tpp_fit_set *set, enum tpp_fit_part part, struct tpp_points *points,
                                 struct tpp_error *err);
+/* A new group, zeroed; NULL when out of memory. Valid until the next one. */
+struct tpp_fit_group *tpp_fit_new_group(struct tpp_fit_report *report);
 uint64_t tpp_fit_mix(uint64_t digest, double value);
 void tpp_fit_note(struct tpp_fit_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

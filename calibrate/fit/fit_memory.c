@@ -93,7 +93,8 @@ static enum tpp_code note_others(struct tpp_fit_run *run, struct tpp_error *err)
 
 enum tpp_code tpp_fit_memory_bound(struct tpp_fit_run *run, struct tpp_error *err)
 {
-    static const struct tpp_fit_plan plan = {"memory-bound kernels", unknowns, 1, predict, shape, size, describe, true};
+    static const struct tpp_fit_plan plan = {
+        "memory-bound kernels", unknowns, 1, predict, shape, size, describe, true, "gpu.memory_error_fraction"};
     struct tpp_fit_set set;
     enum tpp_code code = tpp_fit_collect(run, select_operation, NULL, &set, err);
     code = code ? code : tpp_fit_group(run, run->hardware, &plan, &set, err);

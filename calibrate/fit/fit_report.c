@@ -53,6 +53,7 @@ static void add_errors(struct tpp_json_writer *writer, struct cJSON *parent, con
     tpp_json_add_u64(writer, object, "n", errors->count);
     tpp_json_add_number(writer, object, "median_abs", errors->median);
     tpp_json_add_number(writer, object, "p90_abs", errors->p90);
+    tpp_json_add_number(writer, object, "time_p90_abs", errors->time_p90);
     tpp_json_add_number(writer, object, "bias", errors->bias);
 }
 

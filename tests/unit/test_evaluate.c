@@ -3,6 +3,7 @@
 #include "costmodel/flops.h"
 #include "costmodel/memory_walk.h"
 #include "tests/support/shapes.h"
+#include "tests/support/specification.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -192,7 +193,7 @@ static void gpt3_on_64_gpus_is_example_e16(void **state)
     /* 13.82 s (measured 13.75 s): pipeline 13.730, optimizer 0.066. Ours is 0.6 % lower, in the pipeline; the simulation
      * of the same plan agrees with ours to 0.01 %, so that it is no matter of the schedule. */
     const struct tpp_model model = shape_preset("gpt3-175b");
-    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    const struct tpp_hardware a100 = tpp_specification_cluster("dgx-a100-80g", "a100-sxm4-80g");
     struct tpp_job job = shape_job(64, 2048, 64);
     const struct tpp_stack stack = shape_korthikanti_stack(&a100.gpu, &job);
     const struct tpp_strategy strategy = shape_strategy("tp=8,pp=8,vp=3,mbs=1,sp=1,recompute=selective", &job);

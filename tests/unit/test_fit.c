@@ -9,6 +9,7 @@
 #include "tests/support/check_number.h"
 #include "tests/support/failing_alloc.h"
 #include "tests/support/random.h"
+#include "tests/support/specification.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static int set_up(void **state)
 {
     (void)state;
     tpp_fit_report_init(&report);
-    return tpp_hardware_find("dgx-h100", &base, NULL) != TPP_OK;
+    base = tpp_specification_cluster("dgx-h100", "h100-sxm5-80g");
+    return 0;
 }
 
 static int tear_down(void **state)
@@ -84,7 +86,7 @@ static void add_gemms(struct tpp_samples *samples, const struct tpp_gpu *gpu, do
         sample.gemm.k = i == 1 ? 6400 : (double)tpp_random_range(&random, 8, 90) * 64;
         sample.gemm.num_products = 1;
         const struct tpp_gemm gemm = {sample.gemm.m, sample.gemm.n, sample.gemm.k, 1, TPP_GEMM_FORWARD, 2, false};
-        sample.seconds = tpp_gemm_seconds(gpu, &gemm) * exp(tpp_random_uniform(&random, -scatter, scatter));
+        sample.seconds = tpp_gemm_burst_seconds(gpu, &gemm) * exp(tpp_random_uniform(&random, -scatter, scatter));
         add(samples, sample);
     }
 }
@@ -234,8 +236,8 @@ static void values_measured_directly_are_medians(void **state)
     tpp_samples_release(&samples);
 }
 
-/* 300 bursts at 0.80 of the peak, and one shape again after seconds of load at 0.9 of its rate: 0.72. A wrong result a
- * hundred times as fast changes nothing. */
+/* 300 bursts at 0.80 of the peak, and one shape again after seconds of load at 0.9 of its rate: what a step sustains. A
+ * wrong result a hundred times as fast changes nothing. */
 static void the_sustained_rate_is_the_one_that_counts(void **state)
 {
     (void)state;
@@ -252,7 +254,8 @@ static void the_sustained_rate_is_the_one_that_counts(void **state)
     sample.is_wrong = true;
     add(&samples, sample);
     assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
-    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, 0.72, 0.02);
+    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, 0.8, 0.02);
+    CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, 0.9, 0.01);
     assert_int_equal(group_of("gemm")->num_samples, 300);
     assert_int_equal(group_of("gemm")->num_left_out, 1);
     tpp_samples_release(&samples);
@@ -336,13 +339,13 @@ static void every_failed_allocation_is_reported(void **state)
     tpp_samples_release(&samples);
 }
 
-/* A step of 3 s of everything else and 7.02 s / g_max: 13 s when g_max is 0.702. */
+/* A step of 3 s of everything else and 7.02 s / (g_max g_sus): 13 s when that is 0.702. */
 static enum tpp_code made_up_step(const struct tpp_hardware *hardware, const void *context, double *seconds,
                                   struct tpp_error *err)
 {
     (void)context;
     (void)err;
-    *seconds = 3 + 7.02 / hardware->gpu.gemm_max_fraction;
+    *seconds = 3 + 7.02 / (hardware->gpu.gemm_max_fraction * hardware->gpu.gemm_sustained_fraction);
     return TPP_OK;
 }
 
@@ -352,13 +355,49 @@ static void one_measured_step_scales_the_gemm_rate(void **state)
     struct tpp_error err;
     fitted = base;
     assert_int_equal(tpp_fit_one_step(&fitted, 13, "my run", made_up_step, NULL, &err), TPP_OK);
-    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, 0.702, 1e-9);
-    assert_int_equal(origin_of(&fitted, "gpu.gemm_max_fraction")->provenance, TPP_PROVENANCE_MEASURED);
-    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_max_fraction")->source, "my run"));
+    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, base.gpu.gemm_max_fraction, 0);
+    CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, 0.702 / base.gpu.gemm_max_fraction, 1e-9);
+    assert_int_equal(origin_of(&fitted, "gpu.gemm_sustained_fraction")->provenance, TPP_PROVENANCE_MEASURED);
+    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source, "my run"));
     fitted = base;
     assert_int_equal(tpp_fit_one_step(&fitted, 10, "my run", made_up_step, NULL, &err), TPP_E_RANGE); /* below 10.02 */
-    CHECK_NUMBER(fitted.gpu.gemm_max_fraction, base.gpu.gemm_max_fraction, 0);
+    CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, base.gpu.gemm_sustained_fraction, 0);
     assert_non_null(strstr(err.message, "10.02"));
+}
+
+/* Steps of 3 s and 7.02 s / (g_max g_sus), which ran at 0.61 to 0.64 of the peak, and one that took twice as long for
+ * reasons of its own: the median does not see it. */
+static const double rates[] = {0.62, 0.61, 0.62, 0.63, 0.64, 0.62, 0.62, 0.62, 0.62};
+enum { NUM_STEPS = sizeof rates / sizeof rates[0] };
+
+static enum tpp_code made_up_steps(const struct tpp_hardware *hardware, const void *context, size_t index,
+                                   double *seconds, struct tpp_error *err)
+{
+    (void)index;
+    return made_up_step(hardware, context, seconds, err);
+}
+
+static void many_measured_steps_give_what_a_step_sustains(void **state)
+{
+    (void)state;
+    double seconds[NUM_STEPS];
+    for (size_t i = 0; i < NUM_STEPS; i++) {
+        seconds[i] = (3 + 7.02 / rates[i]) * (i == 4 ? 2 : 1);
+    }
+    struct tpp_measured_steps steps = {seconds, NUM_STEPS, made_up_steps, NULL};
+    fitted = base;
+    assert_int_equal(tpp_fit_steps(&fitted, &steps, "runs.jsonl", &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.gemm_max_fraction * fitted.gpu.gemm_sustained_fraction, 0.62, 1e-9);
+    const struct tpp_fit_group *group = group_of("training steps");
+    assert_int_equal(group->num_samples, NUM_STEPS);
+    assert_int_equal(group->held_out_after.count, 3); /* 2, 5 and 8 of 0 to 8: all at 0.62, the median of the others too */
+    CHECK_NUMBER(group->held_out_after.median + 1, 1, 1e-9);
+    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source, "9 measured training steps"));
+    steps.count = 3;
+    fitted = base;
+    assert_int_equal(tpp_fit_steps(&fitted, &steps, "runs.jsonl", &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, base.gpu.gemm_sustained_fraction, 0);
+    assert_string_equal(report.groups[1].values[0].state, "too few points");
 }
 
 int main(void)
@@ -375,6 +414,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_report_is_printed_as_text_json_and_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_measured_step_scales_the_gemm_rate, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_measured_steps_give_what_a_step_sustains, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Whole plans through the event model: example E16, agreement with the evaluator, V-shaped schedules. */
 #include "costmodel/schedules/plan_schedule.h"
 #include "tests/support/shapes.h"
+#include "tests/support/specification.h"
 
 enum { MAX_CHUNKS = 128 };
 
@@ -40,7 +41,7 @@ static void stop(struct plan *plan)
 static void make_gpt3(struct plan *plan)
 {
     plan->model = shape_preset("gpt3-175b");
-    plan->hardware = shape_cluster("dgx-a100-80g");
+    plan->hardware = tpp_specification_cluster("dgx-a100-80g", "a100-sxm4-80g");
     plan->job = shape_job(64, 2048, 64);
     plan->stack = shape_korthikanti_stack(&plan->hardware.gpu, &plan->job);
 }

@@ -3,6 +3,7 @@
 #include "costmodel/memory_walk.h"
 #include "costmodel/program.h"
 #include "tests/support/shapes.h"
+#include "tests/support/specification.h"
 
 static struct tpp_layer_axes axes(uint32_t t, uint32_t c, uint32_t b, bool sequence_parallel)
 {
@@ -71,7 +72,7 @@ static struct tpp_layer korthikanti_22b(bool sequence_parallel)
     model.num_attention_heads = model.num_query_groups = 64;
     model.head_dim = 96;
     model.ffn_hidden_size = 24576;
-    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    const struct tpp_hardware a100 = tpp_specification_cluster("dgx-a100-80g", "a100-sxm4-80g");
     struct tpp_job job = shape_job(8, 2048, 4);
     const struct tpp_stack stack = shape_korthikanti_stack(&a100.gpu, &job);
     const struct tpp_links links = tpp_links_make(&a100, 0, 0);

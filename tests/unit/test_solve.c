@@ -7,6 +7,7 @@
 
 #include "tests/support/check_number.h"
 #include "tests/support/random.h"
+#include "tests/support/specification.h"
 
 #include <string.h>
 
@@ -26,7 +27,7 @@ static struct tpp_points points_of(size_t count)
 static struct tpp_hardware base_profile(void)
 {
     struct tpp_hardware hardware;
-    assert_int_equal(tpp_hardware_find("dgx-a100-80g", &hardware, NULL), TPP_OK);
+    hardware = tpp_specification_cluster("dgx-a100-80g", "a100-sxm4-80g");
     return hardware;
 }
 
@@ -102,7 +103,7 @@ static void a_tenth_of_outliers_does_not_move_the_value(void **state)
 static double gemm_seconds(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
 {
     const struct tpp_gemm gemm = {sample->gemm.m, sample->gemm.n, sample->gemm.k, 1, TPP_GEMM_FORWARD, 2, false};
-    return tpp_gemm_seconds(&hardware->gpu, &gemm);
+    return tpp_gemm_burst_seconds(&hardware->gpu, &gemm);
 }
 
 static const struct tpp_unknown gemm_unknowns[] = {

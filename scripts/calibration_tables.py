@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""calibration_tables.py TP_PLAN DATA_FOLDER - the tables of docs/calibration.md, as Markdown.
+
+DATA_FOLDER has nccl-logs/, kernels/ and collectives/: what is published of them, each file with its source in it. Errors
+are those of `tp-plan calibrate fit` on the 30 % of the shapes that it held out: before (hwprofiles/base) and after.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# GPU, cluster, device filter, tables under kernels/, table under collectives/.
+FITS = [
+    ("a100-sxm4-80g", "dgx-a100-80g", "", ["gemm_a100-sxm4-80g_bf16", "attnfwd_a100-sxm4-80g_d128"],
+     "nccl_a100-sxm4-80g"),
+    ("h100-sxm5-80g", "dgx-h100", "", ["gemm_h100-sxm_bf16", "gemm_h100-sxm_fp8", "attnfwd_h100-sxm_d128",
+                                       "attnfwd_h100-sxm_d64"], "nccl_h100-sxm"),
+    ("h200-sxm-141g", "dgx-h200", "H200", ["gemm_h200-sxm_bf16", "gemm_h200-sxm_fp8", "attnfwd_h200-sxm_d128",
+                                           "attntrain_a100pcie_h200_gb200_cudnnfe"], "nccl_h200-sxm"),
+    ("b200-sxm", "dgx-b200", "", ["gemm_b200-sxm_bf16", "gemmtrain_b200_bf16", "gemm_b200-sxm_fp8",
+                                  "attnfwd_b200-sxm_d128", "attntrain_b200_bf16"], "nccl_b200-sxm"),
+    ("gb200", "gb200-nvl72", "GB200", ["gemm_gb200_bf16", "gemm_gb200_fp8", "attnfwd_gb200_d128",
+                                       "attntrain_a100pcie_h200_gb200_cudnnfe"], "nccl_gb200"),
+    ("gb300", "gb300-nvl72", "", ["gemm_gb300_bf16"], "nccl_gb300"),
+    ("l40s", "l40s-pcie", "", ["gemm_l40s_bf16", "gemm_l40s_fp8", "attnfwd_l40s_d128"], "nccl_l40s"),
+]
+GROUPS = ["gemm", "gemm, weight gradient", "gemm fp8", "attention", "collectives inside a node"]
+
+
+def run(*words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def printed_bus_bandwidth(line, microseconds):
+    """The busbw column, GB/s, and half a unit of its last digit: the second figure after the time of the row."""
+    words = line.replace(",", " ").split()
+    for i in range(len(words) - 2):
+        try:
+            if abs(float(words[i]) - microseconds) <= 1e-6 * microseconds:
+                digits = len(words[i + 2].partition(".")[2])
+                return float(words[i + 1]), float(words[i + 2]), 0.5 * 10**-digits
+        except ValueError:
+            continue
+    return None
+
+
+def check_log(plan, path):
+    """Rows, figures beyond the rounding of both columns, greatest deviation; None for a log without a table."""
+    status, answer = run(plan, "calibrate", "import", "--json", path)
+    if status:
+        return None
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        lines = stream.read().split("\n")
+    beyond, worst = 0, 0.0
+    for row in answer["rows"]:
+        found = printed_bus_bandwidth(lines[row["line"] - 1], row["seconds"] * 1e6)
+        if not found:
+            beyond += 1
+            continue
+        _, busbw, half = found
+        deviation = abs(row["bus_bandwidth_bytes_per_second"] / 1e9 - busbw)
+        # Four digits of the time are printed: busbw follows from it to that precision.
+        allowed = half * 1.001 + busbw * 0.5e-3
+        beyond += deviation > allowed
+        worst = max(worst, deviation / busbw if busbw > 1 else 0)
+    return len(answer["rows"]), beyond, worst
+
+
+def logs(plan, data):
+    paths = sorted(glob.glob(os.path.join(data, "nccl-logs", "*.txt")))
+    results = {os.path.basename(path): check_log(plan, path) for path in paths}
+    tables = {name: result for name, result in results.items() if result}
+    print(f"{len(paths)} logs: {len(tables)} give tables with {sum(r[0] for r in tables.values())} rows in all; "
+          f"{len(paths) - len(tables)} have none and are refused with the reason.\n")
+    print("| logs whose busbw is not that of the row's size and time | rows | beyond rounding | greatest deviation |")
+    print("| --- | ---: | ---: | ---: |")
+    for name, (rows, beyond, worst) in tables.items():
+        if beyond:
+            print(f"| {name} | {rows} | {beyond} | {100 * worst:.1f} % |")
+    clean = [result for result in tables.values() if not result[1]]
+    print(f"| {len(clean)} others | {sum(r[0] for r in clean)} | 0 | {100 * max(r[2] for r in clean):.1f} % |")
+
+
+def base_profile(gpu, cluster, folder):
+    with open(os.path.join(ROOT, "hwprofiles", "base", gpu + ".json"), encoding="utf-8") as stream:
+        profile = {"schema_version": 1, "name": cluster, "base": cluster, "gpu": json.load(stream)}
+    path = os.path.join(folder, gpu + ".json")
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump(profile, stream)
+    return path
+
+
+def fits(plan, data):
+    print("| GPU | samples | held out | median | nine in ten within | nine tenths of the time within | bias |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as folder:
+        for gpu, cluster, device, kernels, collectives in FITS:
+            files = [os.path.join(data, "kernels", name + ".csv") for name in kernels]
+            files.append(os.path.join(data, "collectives", collectives + ".csv"))
+            options = [f"--device={device}"] if device else []
+            _, answer = run(plan, "calibrate", "fit", "--json", "--base=" + base_profile(gpu, cluster, folder), *options,
+                            *files)
+            for group in answer["groups"]:
+                before, after = group["held_out_before"], group["held_out_after"]
+                if group["name"] in GROUPS and after["n"]:
+                    cells = " | ".join(f"{100 * before[key]:.1f} → {100 * after[key]:.1f} %"
+                                       for key in ("median_abs", "p90_abs", "time_p90_abs", "bias"))
+                    print(f"| {gpu} | {group['name']} | {after['n']} | {cells} |")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__.splitlines()[0])
+    logs(*sys.argv[1:])
+    print()
+    fits(*sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
