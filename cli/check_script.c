@@ -7,6 +7,7 @@
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
+#include "planner/launch/trainer_arguments.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,11 +60,11 @@ static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *e
             return code;
     }
     if (check->framework != TPP_FRAMEWORK_MEGATRON_LM && check->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
-        check->framework != TPP_FRAMEWORK_MS_SWIFT)
+        check->framework != TPP_FRAMEWORK_MS_SWIFT && check->framework != TPP_FRAMEWORK_HF_TRAINER)
         return tpp_fail(
             err, TPP_E_NOT_BUILT, check->file,
-            "scripts of megatron-lm, megatron-deepspeed and ms-swift are read; use tp-plan predict with the same "
-            "sizes in --strategy",
+            "scripts of megatron-lm, megatron-deepspeed, ms-swift and hf-trainer are read; use tp-plan predict with "
+            "the same sizes in --strategy",
             "scripts of %s are not read in this release", tpp_framework_name(check->framework));
     return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
                              "--framework-version", &check->release, err);
@@ -177,10 +178,29 @@ static void set_world(struct tpp_check *check)
 
 /* ---- judging ---- */
 
-/* The shape is the model's, the batch has defaults. */
-static bool add_missing_swift(struct tpp_check *check)
+/* Transformers with DeepSpeed: Hugging Face's Trainer, or swift sft. */
+static bool is_trainer(const struct tpp_check *check)
 {
-    if (tpp_argument_find(&check->given, "--model") == NULL)
+    return check->framework == TPP_FRAMEWORK_HF_TRAINER ||
+           (check->framework == TPP_FRAMEWORK_MS_SWIFT && check->line.launcher == TPP_LAUNCHER_SWIFT);
+}
+
+/* The model is named, its shape is not in the options. */
+static bool names_model(const struct tpp_check *check)
+{
+    return check->framework == TPP_FRAMEWORK_MS_SWIFT || check->framework == TPP_FRAMEWORK_HF_TRAINER;
+}
+
+static const char *model_option(const struct tpp_check *check)
+{
+    return check->framework == TPP_FRAMEWORK_HF_TRAINER ? "--model_name_or_path" : "--model";
+}
+
+/* The shape is the model's, the batch has defaults. */
+static bool add_missing_model(struct tpp_check *check)
+{
+    const bool may_be_elsewhere = check->framework == TPP_FRAMEWORK_HF_TRAINER; /* the program's own option, or fixed */
+    if (tpp_argument_find(&check->given, model_option(check)) == NULL && !may_be_elsewhere)
         tpp_problems_add(&check->problems, "missing-option", TPP_SEVERITY_ERROR, check->line.command->line, "write it",
                          "--model is missing");
     return !check->settings.is_incomplete;
@@ -190,8 +210,8 @@ static bool add_missing_swift(struct tpp_check *check)
 static bool add_missing(struct tpp_check *check)
 {
     const size_t before = check->problems.count;
-    if (check->framework == TPP_FRAMEWORK_MS_SWIFT)
-        return add_missing_swift(check);
+    if (names_model(check))
+        return add_missing_model(check);
     const struct tpp_rule_settings *rules = &check->settings.rules;
     const struct {
         const char *name;
@@ -324,6 +344,10 @@ static enum tpp_code read_options(struct tpp_check *check, struct tpp_error *err
     if (check->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         return tpp_deepspeed_read(check->line.arguments, check->script, &check->given, &check->settings,
                                   &check->problems, err);
+    if (is_trainer(check))
+        return tpp_trainer_read(check->line.arguments, check->script, check->line.entry,
+                                check->framework == TPP_FRAMEWORK_MS_SWIFT, &check->given, &check->settings,
+                                &check->problems, err);
     if (check->framework == TPP_FRAMEWORK_MS_SWIFT)
         return tpp_swift_read(check->line.arguments, check->script, check->line.entry, &check->given, &check->settings,
                               &check->problems, err);
@@ -340,9 +364,13 @@ static void add_dead(struct tpp_check *check)
 }
 
 /* Without a model only the rules of sizes can be asked, and nothing predicted. */
-static enum tpp_code judge_swift(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
+static enum tpp_code judge_named(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
 {
-    const struct tpp_argument *named = tpp_argument_find(&check->given, "--model");
+    const struct tpp_argument *named = tpp_argument_find(&check->given, model_option(check));
+    if (model == NULL)
+        model = tpp_swift_model(named);
+    if (is_trainer(check))
+        tpp_trainer_complete(&check->settings, &check->problems);
     const bool has_length = check->settings.rules.sequence_length > 0;
     tpp_swift_set_shape(&check->settings, model);
     add_dead(check);
@@ -375,8 +403,8 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
     if (!is_complete)
         return TPP_OK;
     set_world(check);
-    if (check->framework == TPP_FRAMEWORK_MS_SWIFT)
-        return judge_swift(check, check->arguments->model != NULL ? &model : tpp_swift_model(&check->given), err);
+    if (names_model(check))
+        return judge_named(check, check->arguments->model != NULL ? &model : NULL, err);
     add_dead(check);
     tpp_megatron_find_violations(&check->given, &check->settings.rules, check->release, check->line.command->line,
                                  &check->problems);

@@ -14,7 +14,7 @@ static const struct tpp_option script_options[] = {
      .help = "number of GPUs, instead of the script's"},
     {"model", 'm', TPP_OPTION_TEXT, ARG(model), "NAME|FILE",
      .help = "the model that is trained, instead of the shape in the script's options"},
-    {"framework", 'f', TPP_OPTION_CHOICE, ARG(framework), .choices = "megatron-lm|megatron-deepspeed|ms-swift",
+    {"framework", 'f', TPP_OPTION_CHOICE, ARG(framework), .choices = "megatron-lm|megatron-deepspeed|ms-swift|hf-trainer",
      .help = "what the script starts [found from its options]"},
     {"framework-version", 0, TPP_OPTION_TEXT, ARG(framework_version), "RELEASE",
      .help = "release of the framework, as in 0.14 [newest known]"},

@@ -213,8 +213,9 @@ static enum tpp_code fill_stack(const struct tpp_job_arguments *arguments, const
                             "\"%.80s\" is no release", arguments->framework_version);
         snprintf(stack->release, sizeof stack->release, "%s", arguments->framework_version);
     }
-    if (arguments->engine != NULL && tpp_engine_parse(arguments->engine, &stack->engine))
-        tpp_stack_set_dtypes(stack, &inputs->job);
+    enum tpp_engine engine;
+    if (arguments->engine != NULL && tpp_engine_parse(arguments->engine, &engine))
+        tpp_stack_set_engine(stack, engine, &inputs->hardware.gpu, &inputs->job);
     if (!tpp_framework_has_engine(framework, stack->engine))
         return tpp_fail(err, TPP_E_USAGE, "--engine", "drop it for the framework's own, or use --framework=other",
                         "%s does not run with the engine %s", arguments->framework, arguments->engine);

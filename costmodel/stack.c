@@ -81,6 +81,20 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
     tpp_stack_set_dtypes(stack, job);
 }
 
+void tpp_stack_set_engine(struct tpp_stack *stack, enum tpp_engine engine, const struct tpp_gpu *gpu,
+                          const struct tpp_job *job)
+{
+    if (stack->framework == TPP_FRAMEWORK_MS_SWIFT && engine == TPP_ENGINE_DEEPSPEED) {
+        char release[sizeof stack->release];
+        memcpy(release, stack->release, sizeof release);
+        tpp_stack_defaults(TPP_FRAMEWORK_HF_TRAINER, gpu, job, stack);
+        memcpy(stack->release, release, sizeof release);
+        stack->framework = TPP_FRAMEWORK_MS_SWIFT;
+    }
+    stack->engine = engine;
+    tpp_stack_set_dtypes(stack, job);
+}
+
 /* Bytes a parameter by engine and precision, cost-model 4.1 and 15.7 [exact]. */
 void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
 {
@@ -160,7 +174,8 @@ bool tpp_engine_is_deepspeed(enum tpp_engine engine)
 bool tpp_stack_is_plain_torch(const struct tpp_stack *stack)
 {
     return stack->framework == TPP_FRAMEWORK_HF_TRAINER || stack->framework == TPP_FRAMEWORK_LLM_FOUNDRY ||
-           stack->framework == TPP_FRAMEWORK_OTHER;
+           stack->framework == TPP_FRAMEWORK_OTHER ||
+           (stack->framework == TPP_FRAMEWORK_MS_SWIFT && stack->engine == TPP_ENGINE_DEEPSPEED); /* swift sft */
 }
 
 const char *tpp_framework_name(enum tpp_framework framework)

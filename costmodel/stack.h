@@ -81,6 +81,10 @@ struct tpp_stack {
 /* Defaults of a framework on a GPU for a job: kernels of its current release, engine, dtypes (by precision and task). */
 void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu, const struct tpp_job *job,
                         struct tpp_stack *stack);
+/* Another engine than the default, with what follows from it: dtypes, and in ms-swift with DeepSpeed (swift sft) the
+ * layers of Transformers. */
+void tpp_stack_set_engine(struct tpp_stack *stack, enum tpp_engine engine, const struct tpp_gpu *gpu,
+                          const struct tpp_job *job);
 /* Sets dtype-dependent bytes (weight, gradient, reduce, optimizer) again after engine, precision or task was changed. */
 void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job);
 /* Bytes that one trained parameter takes, by what they are, before anything is sharded (cost-model 4.1). */

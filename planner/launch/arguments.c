@@ -139,6 +139,8 @@ static void explain_release(struct reader *r, const struct tpp_shell_word *word,
 static void explain_unknown(struct reader *r, const struct tpp_shell_word *word, const char *name)
 {
     char hint[200];
+    if (r->dialect->is_partial)
+        return;
     bool is_worth_it = r->problems->count < MAX_HINTS && r->dialect->nearest != NULL;
     const char *near = is_worth_it ? r->dialect->nearest(name) : NULL;
     if (near != NULL)

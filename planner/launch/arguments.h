@@ -31,6 +31,7 @@ struct tpp_argument_dialect {
     enum tpp_release release;
     bool has_releases;  /* the table knows releases; messages name them */
     bool takes_foreign; /* the program may have options of its own: an unknown one is a warning */
+    bool is_partial;    /* the table has what matters alone: nothing is said about other options */
 };
 
 /* More words than any training has: a command line beyond it is refused, so that its time is bounded. */

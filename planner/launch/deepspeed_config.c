@@ -60,7 +60,9 @@ static void read_root(struct tpp_json root, struct tpp_deepspeed_config *config)
     config->zero_stage = stage == TPP_RULE_UNSET ? 0 : stage;
     config->reduce_bucket_size = whole(zero, "reduce_bucket_size");
     config->allgather_bucket_size = whole(zero, "allgather_bucket_size");
-    config->has_overlap = tpp_json_get_bool(zero, "overlap_comm", &config->overlap, NULL) == TPP_OK;
+    struct tpp_json overlap;
+    config->has_overlap = tpp_json_member(zero, "overlap_comm", &overlap) &&
+                          tpp_json_get_bool(zero, "overlap_comm", &config->overlap, NULL) == TPP_OK;
     config->offloads_optimizer = offloads(zero, "offload_optimizer");
     config->offloads_parameters = offloads(zero, "offload_param");
 }

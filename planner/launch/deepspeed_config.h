@@ -8,4 +8,9 @@
 void tpp_deepspeed_config_read(const struct tpp_argument *argument, const struct tpp_shell_script *script,
                                struct tpp_deepspeed_config *config, struct tpp_problems *problems);
 
+/* DS-1, DS-2, DS-7 and equal numbers in the configuration and in the Trainer's arguments, for `data` data-parallel
+ * ranks; in deepspeed_findings.c. */
+void tpp_deepspeed_check_trainer(const struct tpp_megatron_settings *settings, int64_t data,
+                                 struct tpp_problems *problems);
+
 #endif

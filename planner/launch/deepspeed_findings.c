@@ -1,5 +1,10 @@
 /* deepspeed_findings.c - where the options of Megatron-DeepSpeed and its ds_config.json contradict each other. */
 #include "planner/launch/deepspeed_arguments.h"
+#include "planner/launch/deepspeed_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static bool is_set(int64_t value)
 {
@@ -53,6 +58,30 @@ static void check_options(const struct tpp_arguments *arguments, const struct tp
                          (long long)rules->global_batch_size, (long long)unit);
 }
 
+/* DS-1, with the two numbers that would make it right. */
+static void check_factors(const struct tpp_deepspeed_config *config, int64_t data, struct tpp_problems *problems)
+{
+    char hint[160];
+    const int64_t batch = config->train_batch_size, micro = config->micro_batch_size, steps = config->accumulation;
+    if (!is_set(batch) || !is_set(micro) || !is_set(steps) || data < 1 || micro < 1 || steps < 1)
+        return;
+    if ((double)micro * (double)steps * (double)data == (double)batch)
+        return;
+    const double others = (double)micro * (double)data, ranks = (double)micro * (double)steps;
+    if (fmod((double)batch, others) == 0)
+        snprintf(hint, sizeof hint, "gradient_accumulation_steps %.0f fits these ranks", (double)batch / others);
+    else
+        snprintf(hint, sizeof hint, "make train_batch_size %.0f or %.0f, or leave it out",
+                 floor((double)batch / others) * others, ceil((double)batch / others) * others);
+    if (fmod((double)batch, ranks) == 0) {
+        const size_t used = strlen(hint);
+        snprintf(hint + used, sizeof hint - used, "; or start %.0f data-parallel ranks", (double)batch / ranks);
+    }
+    tpp_problems_add(problems, "DS-1", TPP_SEVERITY_ERROR, config->line, hint,
+                     "train_batch_size %lld is not micro-batch %lld * accumulation %lld * %lld data-parallel ranks",
+                     (long long)batch, (long long)micro, (long long)steps, (long long)data);
+}
+
 /* MD-7, DS-1: train_batch_size = micro * accumulation * data-parallel ranks, and both equal the options. */
 static void check_batch(const struct tpp_megatron_settings *s, struct tpp_problems *problems)
 {
@@ -68,16 +97,21 @@ static void check_batch(const struct tpp_megatron_settings *s, struct tpp_proble
         tpp_problems_add(problems, "MD-7", TPP_SEVERITY_ERROR, config->line, "write the same number in both",
                          "train_micro_batch_size_per_gpu is %lld, --micro-batch-size is %lld",
                          (long long)config->micro_batch_size, (long long)rules->micro_batch_size);
-    if (!is_set(config->train_batch_size) || !is_set(config->micro_batch_size) || !is_set(config->accumulation) ||
-        data < 1 || config->micro_batch_size < 1)
-        return;
-    if ((double)config->micro_batch_size * (double)config->accumulation * (double)data !=
-        (double)config->train_batch_size)
-        tpp_problems_add(problems, "DS-1", TPP_SEVERITY_ERROR, config->line,
-                         "leave gradient_accumulation_steps out: it follows from the others",
-                         "train_batch_size %lld is not micro-batch %lld * accumulation %lld * %lld data-parallel ranks",
-                         (long long)config->train_batch_size, (long long)config->micro_batch_size,
-                         (long long)config->accumulation, (long long)data);
+    check_factors(config, data, problems);
+}
+
+/* DS-2 and DS-7. */
+static void check_config(const struct tpp_deepspeed_config *config, struct tpp_problems *problems)
+{
+    if (config->fp16 && config->bf16)
+        tpp_problems_add(problems, "DS-2", TPP_SEVERITY_ERROR, config->line, "enable one",
+                         "fp16 and bf16 are both enabled in the DeepSpeed configuration");
+    if (config->offloads_parameters && config->zero_stage != 3)
+        tpp_problems_add(problems, "DS-7", TPP_SEVERITY_ERROR, config->line, "use stage 3, or take offload_param out",
+                         "offload_param needs ZeRO stage 3");
+    if (config->offloads_optimizer && config->zero_stage == 0)
+        tpp_problems_add(problems, "DS-7", TPP_SEVERITY_ERROR, config->line,
+                         "use stage 1, 2 or 3, or take offload_optimizer out", "offload_optimizer needs a ZeRO stage");
 }
 
 static bool are_sizes(const struct tpp_rule_settings *rules)
@@ -107,9 +141,7 @@ void tpp_deepspeed_find_dead(const struct tpp_arguments *arguments, const struct
     if (!config->is_known)
         return;
     check_batch(s, problems);
-    if (config->fp16 && config->bf16)
-        tpp_problems_add(problems, "DS-2", TPP_SEVERITY_ERROR, config->line, "enable one",
-                         "fp16 and bf16 are both enabled in the DeepSpeed configuration");
+    check_config(config, problems);
     if ((config->bf16 && rules->fp16) || (config->fp16 && rules->bf16))
         tpp_problems_add(problems, "other-precision", TPP_SEVERITY_ERROR, config->line, "enable the same one in both",
                          "the DeepSpeed configuration has another precision than the options");
@@ -118,10 +150,35 @@ void tpp_deepspeed_find_dead(const struct tpp_arguments *arguments, const struct
                          "write the same stage in both: the one of the configuration is used",
                          "--zero-stage is %lld, the stage of the configuration %lld", (long long)s->written_zero_stage,
                          (long long)config->zero_stage);
-    if (config->offloads_parameters && config->zero_stage != 3)
-        tpp_problems_add(problems, "DS-7", TPP_SEVERITY_ERROR, config->line, "use stage 3, or take offload_param out",
-                         "offload_param needs ZeRO stage 3");
-    if (config->offloads_optimizer && config->zero_stage == 0)
-        tpp_problems_add(problems, "DS-7", TPP_SEVERITY_ERROR, config->line,
-                         "use stage 1, 2 or 3, or take offload_optimizer out", "offload_optimizer needs a ZeRO stage");
+}
+
+void tpp_deepspeed_check_trainer(const struct tpp_megatron_settings *s, int64_t data, struct tpp_problems *problems)
+{
+    const struct tpp_deepspeed_config *config = &s->config;
+    const struct {
+        const char *key, *argument;
+        int64_t written, used;
+    } pairs[] = {
+        {"train_micro_batch_size_per_gpu", "--per_device_train_batch_size", config->micro_batch_size,
+         s->rules.micro_batch_size},
+        {"gradient_accumulation_steps", "--gradient_accumulation_steps", config->accumulation, s->accumulation},
+        {"train_batch_size", "the arguments' product with the ranks", config->train_batch_size,
+         s->rules.global_batch_size},
+    };
+    if (!config->is_known)
+        return;
+    check_factors(config, data, problems);
+    check_config(config, problems);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (is_set(pairs[i].written) && is_set(pairs[i].used) && pairs[i].written != pairs[i].used)
+            tpp_problems_add(problems, "trainer-config", TPP_SEVERITY_ERROR, config->line,
+                             "write \"auto\", or the same number in both",
+                             "%s is %lld in the DeepSpeed configuration, %s is %lld: the Trainer refuses that",
+                             pairs[i].key, (long long)pairs[i].written, pairs[i].argument, (long long)pairs[i].used);
+    }
+    if ((config->bf16 && !s->rules.bf16) || (config->fp16 && !s->rules.fp16))
+        tpp_problems_add(problems, "trainer-config", TPP_SEVERITY_ERROR, config->line,
+                         "write \"auto\", or the same precision in both",
+                         "the DeepSpeed configuration has another precision than the arguments: the Trainer refuses "
+                         "that");
 }

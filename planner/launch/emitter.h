@@ -24,7 +24,9 @@ struct tpp_launch_emitter {
 
 #define TPP_LAUNCH_ANY_ENGINE (~0u)
 
-tpp_launch_emit_function tpp_launch_emit_megatron_lm;        /* megatron_lm.c */
-tpp_launch_emit_function tpp_launch_emit_megatron_deepspeed; /* megatron_deepspeed.c */
+tpp_launch_emit_function tpp_launch_emit_megatron_lm;                    /* megatron_lm.c */
+tpp_launch_emit_function tpp_launch_emit_megatron_deepspeed;             /* megatron_deepspeed.c */
+tpp_launch_emit_function tpp_launch_emit_swift_megatron;                 /* swift_megatron.c */
+tpp_launch_emit_function tpp_launch_emit_swift, tpp_launch_emit_trainer; /* trainer.c */
 
 #endif

@@ -1,12 +1,20 @@
 /* launch.c - finds the emitter of a framework. */
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/emitter.h"
+#include "planner/launch/swift_arguments.h"
+#include "planner/launch/trainer_arguments.h"
 
 static const struct tpp_launch_emitter emitters[] = {
     {TPP_FRAMEWORK_MEGATRON_LM, TPP_LAUNCH_ANY_ENGINE, "Megatron-LM", true, tpp_launch_option_find,
      tpp_launch_emit_megatron_lm},
     {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_LAUNCH_ANY_ENGINE, "Megatron-DeepSpeed", false, tpp_deepspeed_option_find,
      tpp_launch_emit_megatron_deepspeed},
+    {TPP_FRAMEWORK_MS_SWIFT, 1u << TPP_ENGINE_MEGATRON, "ms-swift (megatron)", false, tpp_swift_option_find,
+     tpp_launch_emit_swift_megatron},
+    {TPP_FRAMEWORK_MS_SWIFT, 1u << TPP_ENGINE_DEEPSPEED, "ms-swift", false, tpp_trainer_option_find,
+     tpp_launch_emit_swift},
+    {TPP_FRAMEWORK_HF_TRAINER, 1u << TPP_ENGINE_DEEPSPEED, "Hugging Face's Trainer", false, tpp_trainer_option_find,
+     tpp_launch_emit_trainer},
 };
 #define NUM_EMITTERS (sizeof emitters / sizeof *emitters)
 

@@ -249,7 +249,8 @@ static bool is_training(const struct tpp_launch_line *line)
     for (size_t i = 0; i < line->arguments.count; i++) {
         const char *text = line->arguments.items[i].text;
         options += strcmp(text, "--num-layers") == 0 || strcmp(text, "--micro-batch-size") == 0 ||
-                   strcmp(text, "--tensor-model-parallel-size") == 0 || strcmp(text, "--deepspeed") == 0;
+                   strcmp(text, "--tensor-model-parallel-size") == 0 || strcmp(text, "--deepspeed") == 0 ||
+                   strcmp(text, "--per_device_train_batch_size") == 0;
     }
     return options > 0;
 }
@@ -297,10 +298,12 @@ enum tpp_code tpp_launch_line_framework(const struct tpp_launch_line *line, cons
 {
     char where[256];
     snprintf(where, sizeof where, "%.200s:%u", file, line->command->line);
-    if (line->launcher == TPP_LAUNCHER_MEGATRON)
+    if (line->launcher == TPP_LAUNCHER_MEGATRON || line->launcher == TPP_LAUNCHER_SWIFT)
         *framework = TPP_FRAMEWORK_MS_SWIFT;
     else if (has_argument(line, "--deepspeed_config") || has_argument(line, "--deepspeed"))
         *framework = has_argument(line, "--num_layers") ? TPP_FRAMEWORK_MEGATRON_DEEPSPEED : TPP_FRAMEWORK_HF_TRAINER;
+    else if (has_argument(line, "--per_device_train_batch_size"))
+        *framework = TPP_FRAMEWORK_HF_TRAINER;
     else if (has_argument(line, "--num_layers") || has_argument(line, "--micro_batch_size") ||
              has_argument(line, "--tensor_model_parallel_size"))
         *framework = TPP_FRAMEWORK_MEGATRON_LM;

@@ -60,8 +60,12 @@ struct tpp_megatron_settings {
     int64_t written_zero_stage; /* --zero-stage; the rules have the one that is used */
     struct tpp_deepspeed_config config;
     /* ms-swift: */
-    bool trains_adapters;
+    bool trains_adapters, quantised; /* quantised: weights in 4 bits under the adapters */
     int64_t lora_rank, packing_length;
+    enum tpp_lora_targets lora_targets;
+    bool flash_3; /* --attention_backend pins the version */
+    /* Trainer: */
+    int64_t accumulation; /* UNSET: the framework chooses it */
     /* Without effect: */
     bool no_position_embedding, no_masked_softmax_fusion, use_mcore_models;
 };

@@ -181,7 +181,10 @@ static void read_job(const struct tpp_megatron_settings *s, struct tpp_job *job)
                      : rules->bf16                   ? TPP_PRECISION_BF16
                                                      : TPP_PRECISION_FP32;
     job->lora_rank = s->trains_adapters ? size_of(s->lora_rank) : job->lora_rank;
-    job->task = s->trains_adapters ? TPP_TASK_LORA : s->gives_checkpoint ? TPP_TASK_SFT : TPP_TASK_PRETRAIN;
+    job->lora_targets = s->trains_adapters ? s->lora_targets : job->lora_targets;
+    job->task = s->trains_adapters    ? (s->quantised ? TPP_TASK_QLORA : TPP_TASK_LORA)
+                : s->gives_checkpoint ? TPP_TASK_SFT
+                                      : TPP_TASK_PRETRAIN;
     job->hidden_dropout = s->hidden_dropout;
     job->attention_dropout = s->attention_dropout;
 }
@@ -195,6 +198,8 @@ static void read_attention_kernel(const struct tpp_megatron_settings *s, enum tp
     if (s->attention == TPP_MEGATRON_ATTENTION_UNFUSED || s->attention == TPP_MEGATRON_ATTENTION_LOCAL ||
         (s->rules.local_transformer && !s->flash_attention && s->attention == TPP_MEGATRON_ATTENTION_AUTO))
         stack->attention = TPP_ATTENTION_FUSED_SOFTMAX;
+    else if (s->flash_3 && gpu->flash_forward_fraction[TPP_ATTENTION_FLASH3] > 0)
+        stack->attention = TPP_ATTENTION_FLASH3;
     else if (uses_flash && has_flash2)
         stack->attention = TPP_ATTENTION_FLASH2;
 }
@@ -238,6 +243,19 @@ static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release r
     stack->vocabulary_multiple = size_of(s->vocabulary_multiple);
 }
 
+/* Hugging Face's layers under DeepSpeed or DistributedDataParallel. */
+static void read_trainer_stack(const struct tpp_megatron_settings *s, const struct tpp_hardware *hardware,
+                               const struct tpp_job *job, struct tpp_stack *stack)
+{
+    const enum tpp_framework framework = s->rules.framework;
+    tpp_stack_defaults(framework, &hardware->gpu, job, stack);
+    tpp_stack_set_engine(stack,
+                         s->deepspeed || framework == TPP_FRAMEWORK_MS_SWIFT ? TPP_ENGINE_DEEPSPEED : TPP_ENGINE_DDP,
+                         &hardware->gpu, job);
+    if (s->attention == TPP_MEGATRON_ATTENTION_LOCAL)
+        stack->attention = TPP_ATTENTION_EAGER;
+}
+
 static uint32_t chunks_of(const struct tpp_rule_settings *rules)
 {
     int64_t slots = rules->num_layers + rules->account_for_embedding + rules->account_for_loss;
@@ -277,11 +295,17 @@ static void read_recompute(const struct tpp_rule_settings *rules, struct tpp_str
     }
 }
 
+/* Megatron-DeepSpeed, the Trainer, swift sft. */
+static bool is_deepspeed(const struct tpp_rule_settings *rules)
+{
+    return rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED || rules->engine_follows_stages;
+}
+
 static uint32_t zero_stage(const struct tpp_megatron_settings *s, enum tpp_release release)
 {
     const struct tpp_rule_settings *rules = &s->rules;
     enum tpp_megatron_sharding sharding = s->sharding;
-    if (rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
+    if (is_deepspeed(rules))
         return rules->zero_stage < 0 ? 0 : rules->zero_stage > 3 ? 3 : (uint32_t)rules->zero_stage;
     if (rules->torch_fsdp2)
         return 3;
@@ -314,7 +338,7 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
         strategy->reduce_bucket_size = (uint64_t)s->config.reduce_bucket_size;
     if (is_set(s->config.allgather_bucket_size) && s->config.allgather_bucket_size > 0)
         strategy->allgather_bucket_size = (uint64_t)s->config.allgather_bucket_size;
-    if (rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
+    if (is_deepspeed(rules))
         read_deepspeed_overlap(s, strategy);
     if (rules->optimizer_instances > 1 && strategy->zero_stage > 0)
         strategy->shard_group = size_of((int64_t)ranks / rules->optimizer_instances);
@@ -417,6 +441,8 @@ enum tpp_code tpp_plan_from_megatron(const struct tpp_megatron_settings *setting
         return code;
     if (settings->rules.framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         read_deepspeed_stack(settings, hardware, &out->job, &out->stack);
+    else if (settings->rules.engine_follows_stages)
+        read_trainer_stack(settings, hardware, &out->job, &out->stack);
     else
         read_stack(settings, release, hardware, &out->job, &out->stack);
     code = tpp_stack_check(&out->stack, &hardware->gpu, &out->job, err);

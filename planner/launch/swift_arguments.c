@@ -77,9 +77,12 @@ static const char *nearest(const char *name)
 #define HERE(field) offsetof(struct tpp_megatron_settings, field)
 
 static const struct tpp_argument_mapping mappings[] = {
+    {"--account_for_embedding_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_embedding), NULL},
+    {"--account_for_loss_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_loss), NULL},
     {"--attention_backend", TPP_SET_SPECIAL, 0, NULL},
     {"--bf16", TPP_SET_SWITCH, RULE(bf16), NULL},
     {"--context_parallel_size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
+    {"--cp_comm_type", TPP_SET_BITS, RULE(context_types), "p2p|all_gather|a2a|a2a+p2p"},
     {"--cross_entropy_fusion_impl", TPP_SET_SPECIAL, 0, NULL},
     {"--cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
     {"--data_parallel_sharding_strategy", TPP_SET_CHOICE, HERE(sharding),
@@ -111,6 +114,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--recompute_method", TPP_SET_CHOICE, RULE(recompute_method), "none|uniform|block"},
     {"--recompute_num_layers", TPP_SET_NUMBER, RULE(recompute_num_layers), NULL},
     {"--sequence_parallel", TPP_SET_SWITCH, RULE(sequence_parallel), NULL},
+    {"--target_modules", TPP_SET_SPECIAL, 0, NULL},
     {"--tensor_model_parallel_size", TPP_SET_NUMBER, RULE(tensor_parallel), NULL},
     {"--tp_comm_overlap", TPP_SET_SWITCH, RULE(tp_comm_overlap), NULL},
     {"--tuner_type", TPP_SET_VARIANT, HERE(trains_adapters), "full"},
@@ -134,6 +138,19 @@ static const char *const needed_options[] = {
     NULL,
 };
 
+/* By Megatron Core's names of the layers. */
+static enum tpp_lora_targets targets_of(const struct tpp_argument *a)
+{
+    bool has_qkv = false, has_proj = false, has_mlp = false;
+    for (size_t i = 0; i < a->num_values; i++) {
+        const char *value = a->values[i].text;
+        has_qkv = has_qkv || strcmp(value, "linear_qkv") == 0;
+        has_proj = has_proj || strcmp(value, "linear_proj") == 0;
+        has_mlp = has_mlp || strncmp(value, "linear_fc", 9) == 0 || strcmp(value, "all-linear") == 0;
+    }
+    return !has_qkv || has_mlp ? TPP_LORA_ALL_LINEAR : has_proj ? TPP_LORA_ATTENTION : TPP_LORA_QKV;
+}
+
 static void read_special(const struct tpp_argument *a, struct tpp_megatron_settings *s)
 {
     const char *name = a->option->name, *value = a->num_values > 0 ? a->values[0].text : "";
@@ -141,9 +158,12 @@ static void read_special(const struct tpp_argument *a, struct tpp_megatron_setti
         s->rules.pipeline_layout = value;
     else if (strcmp(name, "--cross_entropy_fusion_impl") == 0)
         s->rules.cross_entropy_fusion_te = strcmp(value, "te") == 0;
-    else if (strncmp(value, "flash", 5) == 0) /* flash_2, flash_3, flash_4 pin a version */
+    else if (strcmp(name, "--target_modules") == 0)
+        s->lora_targets = targets_of(a);
+    else if (strncmp(value, "flash", 5) == 0) { /* flash_2, flash_3, flash_4 pin a version */
         s->attention = TPP_MEGATRON_ATTENTION_FLASH;
-    else
+        s->flash_3 = strcmp(value, "flash_3") == 0;
+    } else
         s->attention = strcmp(value, "unfused") == 0 ? TPP_MEGATRON_ATTENTION_UNFUSED
                        : strcmp(value, "local") == 0 ? TPP_MEGATRON_ATTENTION_LOCAL
                                                      : TPP_MEGATRON_ATTENTION_AUTO;
@@ -269,15 +289,15 @@ void tpp_swift_set_shape(struct tpp_megatron_settings *settings, const struct tp
     rules->multi_latent_attention = of_model.multi_latent_attention;
     rules->num_experts = of_model.num_experts;
     rules->experts_per_token = of_model.experts_per_token;
+    rules->router_pre_softmax = of_model.router_pre_softmax; /* of the model, too */
     rules->moe_ffn_hidden_size = of_model.moe_ffn_hidden_size;
     rules->shared_expert_hidden_size = of_model.shared_expert_hidden_size;
     rules->layer_pattern_length = of_model.layer_pattern_length;
     rules->has_dense_layers = of_model.has_dense_layers;
 }
 
-const struct tpp_model *tpp_swift_model(const struct tpp_arguments *arguments)
+const struct tpp_model *tpp_swift_model(const struct tpp_argument *argument)
 {
-    const struct tpp_argument *argument = tpp_argument_find(arguments, "--model");
     static const char *const endings[] = {"", "-instruct", "-base", "-chat"};
     char name[96];
     if (argument == NULL || argument->num_values == 0 || argument->values[0].note != 0)

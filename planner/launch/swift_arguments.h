@@ -17,7 +17,7 @@ enum tpp_code tpp_swift_read(struct tpp_shell_words words, const struct tpp_shel
  * rules that are left still say what they find. */
 void tpp_swift_set_shape(struct tpp_megatron_settings *settings, const struct tpp_model *model);
 
-/* A shipped model that the line's --model names ("Qwen/Qwen2.5-7B"); NULL: none. */
-const struct tpp_model *tpp_swift_model(const struct tpp_arguments *arguments);
+/* A shipped model that an argument (NULL: none) names ("Qwen/Qwen2.5-7B"); NULL: none. */
+const struct tpp_model *tpp_swift_model(const struct tpp_argument *argument);
 
 #endif

@@ -37,15 +37,20 @@ static const struct tpp_rule_group *const swift_groups[] = {&tpp_rules_swift,
 static const struct tpp_rule_group *const deepspeed_groups[] = {&tpp_rules_deepspeed, NULL};
 static const struct tpp_rule_group *const torchtitan_groups[] = {&tpp_rules_torchtitan, NULL};
 static const struct tpp_rule_group *const nanotron_groups[] = {&tpp_rules_nanotron, NULL};
+static const struct tpp_rule_group *const trainer_groups[] = {&tpp_rules_trainer, NULL};
 static const struct tpp_rule_group *const no_groups[] = {NULL};
 
-static const struct tpp_rule_group *const *groups_of(enum tpp_framework framework)
+static const struct tpp_rule_group *const *groups_of(const struct tpp_rule_settings *settings)
 {
+    const enum tpp_framework framework = settings->framework;
     static const struct tpp_rule_group *const *const groups[TPP_FRAMEWORK_COUNT] = {
         [TPP_FRAMEWORK_MEGATRON_LM] = megatron_groups,  [TPP_FRAMEWORK_NEMO] = core_groups,
         [TPP_FRAMEWORK_MS_SWIFT] = swift_groups,        [TPP_FRAMEWORK_MEGATRON_DEEPSPEED] = deepspeed_groups,
         [TPP_FRAMEWORK_TORCHTITAN] = torchtitan_groups, [TPP_FRAMEWORK_NANOTRON] = nanotron_groups,
     };
+    if (settings->engine_follows_stages &&
+        (framework == TPP_FRAMEWORK_MS_SWIFT || framework == TPP_FRAMEWORK_HF_TRAINER))
+        return trainer_groups;
     return (unsigned)framework < TPP_FRAMEWORK_COUNT && groups[framework] != NULL ? groups[framework] : no_groups;
 }
 
@@ -130,7 +135,7 @@ bool tpp_rules_accept(const struct tpp_rule_settings *settings, enum tpp_release
     if (!settings->is_checked && tpp_rule_bad_number(settings) != NULL)
         return false;
     understand(settings, release, &c);
-    for (const struct tpp_rule_group *const *group = groups_of(settings->framework); *group != NULL; group++) {
+    for (const struct tpp_rule_group *const *group = groups_of(settings); *group != NULL; group++) {
         if ((*group)->applies != NULL && !(*group)->applies(&c))
             continue;
         for (size_t i = 0; i < (*group)->count; i++) {
@@ -166,7 +171,7 @@ size_t tpp_rules_violations(const struct tpp_rule_settings *settings, enum tpp_r
     if (bad != NULL)
         return report_bad_number(bad, out, max);
     understand(settings, release, &c);
-    for (const struct tpp_rule_group *const *group = groups_of(settings->framework); *group != NULL; group++) {
+    for (const struct tpp_rule_group *const *group = groups_of(settings); *group != NULL; group++) {
         if ((*group)->applies != NULL && !(*group)->applies(&c))
             continue;
         for (size_t i = 0; i < (*group)->count; i++) {

@@ -63,6 +63,7 @@ extern const struct tpp_rule_group tpp_rules_megatron_precision;
 extern const struct tpp_rule_group tpp_rules_megatron_training; /* length of training, data, environment */
 extern const struct tpp_rule_group tpp_rules_deepspeed;
 extern const struct tpp_rule_group tpp_rules_swift;
+extern const struct tpp_rule_group tpp_rules_trainer; /* Transformers with DeepSpeed: HF Trainer, swift sft */
 extern const struct tpp_rule_group tpp_rules_torchtitan;
 extern const struct tpp_rule_group tpp_rules_nanotron;
 

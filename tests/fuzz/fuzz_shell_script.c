@@ -54,7 +54,7 @@ static void read_as_swift(const struct tpp_launch_line *line, const struct tpp_s
     struct tpp_problems problems = {0};
     FUZZ_CHECK(tpp_swift_read(line->arguments, script, line->entry, &arguments, &settings, &problems, NULL) == TPP_OK);
     settings.rules.world_size = 8;
-    tpp_swift_set_shape(&settings, tpp_swift_model(&arguments));
+    tpp_swift_set_shape(&settings, tpp_swift_model(tpp_argument_find(&arguments, "--model")));
     tpp_megatron_find_violations(&arguments, &settings.rules, TPP_RELEASE_NEWEST, 1, &problems);
     tpp_problems_release(&problems);
     tpp_arguments_release(&arguments);

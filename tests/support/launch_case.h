@@ -27,6 +27,12 @@ static const char *const launch_environment[] = {"MEGATRON_PATH=/opt/megatron",
                                                  "NODE_RANK=1",
                                                  "SLURM_NNODES=8",
                                                  "SLURM_JOB_NODELIST=host[0-7]",
+                                                 "MODEL=/models/a b$(touch trace)`touch trace`\n\"'--model é",
+                                                 "DATASET=; touch trace #",
+                                                 "OUTPUT_DIR=/out",
+                                                 "PRETRAINED_PATH=/pretrained",
+                                                 "MAX_STEPS=1000",
+                                                 "TRAIN_SCRIPT=sft.py",
                                                  NULL};
 
 /* Llama 3 8B (Grattafiori et al. 2024, table 3) on 8 nodes of 8 H100, sequences of 8192, global batch 512, tp 4 * pp 4,

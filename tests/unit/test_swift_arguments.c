@@ -37,7 +37,7 @@ static void read_script(struct reading *r, const char *text, int64_t world_size)
         TPP_OK);
     r->settings.rules.world_size = world_size;
     r->settings.rules.cuda_device_max_connections = 1;
-    tpp_swift_set_shape(&r->settings, tpp_swift_model(&r->arguments));
+    tpp_swift_set_shape(&r->settings, tpp_swift_model(tpp_argument_find(&r->arguments, "--model")));
     tpp_megatron_find_violations(&r->arguments, &r->settings.rules, TPP_RELEASE_NEWEST, 1, &r->problems);
 }
 
@@ -74,7 +74,7 @@ static void test_a_script_becomes_a_plan(void **state)
         8);
     assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
     assert_int_equal(r.line.ranks_per_node, 8);
-    const struct tpp_model *model = tpp_swift_model(&r.arguments);
+    const struct tpp_model *model = tpp_swift_model(tpp_argument_find(&r.arguments, "--model"));
     assert_ptr_equal(model, tpp_model_preset("qwen2.5-7b"));
     if (tpp_plan_from_megatron(&r.settings, &r.arguments, TPP_RELEASE_NEWEST, &hardware, model, "m", &plan, &r.problems,
                                &err) != TPP_OK)
@@ -101,7 +101,7 @@ static void test_switches_and_defaults(void **state)
     assert_int_equal(r.settings.lora_rank, 32);
     assert_int_equal(r.settings.rules.recompute, TPP_RULE_GRANULARITY_SELECTIVE);
     assert_int_equal(r.settings.rules.expert_tensor_parallel, 1);
-    assert_null(tpp_swift_model(&r.arguments));
+    assert_null(tpp_swift_model(tpp_argument_find(&r.arguments, "--model")));
     release_reading(&r);
     read_script(&r, "megatron sft --model m --sequence_parallel maybe", 8);
     assert_non_null(find(&r, "bad-value"));

@@ -1,0 +1,189 @@
+/* swift_megatron.c - the launch script of ms-swift's megatron side: megatron sft and megatron pt (launch formats,
+ * section 4). The shape of the model is not written: it comes from the model's own files. */
+#include "planner/launch/emitter.h"
+#include "planner/launch/refusal.h"
+
+#include <stdio.h>
+
+#define NAME "ms-swift"
+
+static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_strategy *s = request->strategy;
+    const struct tpp_stack *stack = request->stack;
+    const struct tpp_job *job = request->job;
+    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
+    const struct tpp_refusal refusals[] = {
+        {job->task == TPP_TASK_QLORA, "job.task", "its megatron side trains no quantised weights"},
+        {job->task == TPP_TASK_LORA && job->lora_targets == TPP_LORA_QV, "job.lora_targets",
+         "q, k and v are one layer there"},
+        {job->hidden_dropout > 0 || job->attention_dropout > 0, "job.hidden_dropout", "dropout is the model's own"},
+        {job->precision == TPP_PRECISION_FP32, "job.precision", "it trains in 16 bits or FP8"},
+        {s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine deepspeed"},
+        {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
+        {s->reduce_bucket_size > 0 || s->allgather_bucket_size > 0, "strategy.reduce_bucket_size",
+         "it has no option for bucket sizes"},
+        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
+         "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
+        {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
+         "it does not balance layers that do not divide"},
+        {s->context_parallel > 1 && s->context_kind == TPP_CONTEXT_HYBRID, "strategy.context_kind",
+         "it has no hierarchical context parallelism"},
+        {is_block && s->recompute_num_layers % s->virtual_pipeline_stages != 0, "strategy.recompute_num_layers",
+         "block recomputation counts layers in each model chunk"},
+        {s->zero_stage == 0 && s->overlap_param_gather, "strategy.overlap_param_gather",
+         "nothing is gathered without a sharded optimizer"},
+        {stack->attention == TPP_ATTENTION_FLASH1 || stack->attention == TPP_ATTENTION_EAGER, "stack.attention",
+         "it has FlashAttention 2 and 3, and Transformer Engine's own"},
+        {!stack->transformer_engine, "stack.transformer_engine", "its layers are Transformer Engine's"},
+        {stack->loss_kernel != TPP_LOSS_FUSED && stack->loss_kernel != TPP_LOSS_UNFUSED, "stack.loss_kernel",
+         "it has no such kernel"},
+        {stack->cuda_graphs, "stack.cuda_graphs", "it has no CUDA graphs"},
+    };
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
+                             NAME " cannot run this plan:", "choose another plan or framework", err);
+}
+
+static void write_switch(struct tpp_script *script, const char *name, bool is_on)
+{
+    tpp_script_expression(script, name, is_on ? "true" : "false");
+}
+
+static void write_optional(struct tpp_script *script, const char *name, int64_t value)
+{
+    if (value != TPP_RULE_UNSET)
+        tpp_script_integer(script, name, value);
+}
+
+static void write_required(struct tpp_script *script, const struct tpp_launch_request *request)
+{
+    tpp_script_comment(script, "What only you know. More options may follow the name of this script; the last one of a "
+                               "name wins.");
+    tpp_script_required(script, "MODEL", "the name or folder of the model, with its config.json");
+    tpp_script_required(script, "DATASET", "the name or file of the data set");
+    tpp_script_required(script, "OUTPUT_DIR", "the folder that checkpoints are written to");
+    tpp_script_required(script, "TRAIN_ITERS", "the number of optimizer steps");
+    tpp_script_required(script, "LR", "the peak learning rate");
+    tpp_script_required_nodes(script, request);
+    tpp_text_append(script->out, "\n");
+}
+
+static void write_parallel(struct tpp_script *script, const struct tpp_rule_settings *rules,
+                           const struct tpp_strategy *s)
+{
+    static const char *const kinds[] = {"p2p", "all_gather", "a2a"};
+    tpp_script_array_begin(script, "PARALLEL_ARGS");
+    tpp_script_integer(script, "--tensor_model_parallel_size", s->tensor_parallel);
+    tpp_script_integer(script, "--pipeline_model_parallel_size", s->pipeline_parallel);
+    if (s->virtual_pipeline_stages > 1)
+        tpp_script_integer(script, "--virtual_pipeline_model_parallel_size", s->virtual_pipeline_stages);
+    write_optional(script, "--decoder_first_pipeline_num_layers", rules->first_stage_layers);
+    write_optional(script, "--decoder_last_pipeline_num_layers", rules->last_stage_layers);
+    if (s->account_for_embedding)
+        write_switch(script, "--account_for_embedding_in_pipeline_split", true);
+    if (s->account_for_loss)
+        write_switch(script, "--account_for_loss_in_pipeline_split", true);
+    tpp_script_integer(script, "--context_parallel_size", s->context_parallel);
+    if (s->context_parallel > 1)
+        tpp_script_word(script, "--cp_comm_type", kinds[s->context_kind]);
+    write_switch(script, "--sequence_parallel", s->sequence_parallel);
+    if (s->tp_comm_overlap)
+        write_switch(script, "--tp_comm_overlap", true);
+    if (rules->num_experts != TPP_RULE_UNSET) {
+        tpp_script_integer(script, "--expert_model_parallel_size", s->expert_parallel);
+        tpp_script_integer(script, "--expert_tensor_parallel_size", rules->expert_tensor_parallel);
+    }
+    tpp_script_array_end(script);
+}
+
+static void write_recompute(struct tpp_script *script, const struct tpp_rule_settings *rules,
+                            const struct tpp_strategy *s)
+{
+    tpp_script_word(script, "--recompute_granularity", tpp_recompute_name(s->recompute));
+    if (s->recompute != TPP_RECOMPUTE_FULL)
+        return;
+    tpp_script_word(script, "--recompute_method",
+                    rules->recompute_method == TPP_RULE_METHOD_BLOCK ? "block" : "uniform");
+    tpp_script_integer(script, "--recompute_num_layers", rules->recompute_num_layers);
+}
+
+static void write_precision(struct tpp_script *script, const struct tpp_launch_request *request)
+{
+    const bool is_fp16 = request->job->precision == TPP_PRECISION_FP16;
+    const enum tpp_attention_kernel attention = request->stack->attention;
+    write_switch(script, is_fp16 ? "--fp16" : "--bf16", true);
+    if (request->job->precision == TPP_PRECISION_FP8)
+        tpp_script_word(script, "--fp8_format", "hybrid");
+    tpp_script_word(script, "--attention_backend",
+                    attention == TPP_ATTENTION_FLASH2   ? "flash"
+                    : attention == TPP_ATTENTION_FLASH3 ? "flash_3"
+                                                        : "unfused");
+    write_switch(script, "--cross_entropy_loss_fusion", request->stack->loss_kernel == TPP_LOSS_FUSED);
+}
+
+/* The adapters' layers by Megatron Core's names. */
+static void write_tuner(struct tpp_script *script, const struct tpp_job *job)
+{
+    const bool is_adapter = tpp_job_is_adapter(job);
+    tpp_script_word(script, "--tuner_type", is_adapter ? "lora" : "full");
+    if (!is_adapter)
+        return;
+    tpp_script_integer(script, "--lora_rank", job->lora_rank);
+    tpp_script_integer(script, "--lora_alpha", 2 * (int64_t)job->lora_rank);
+    tpp_script_expression(script, "--target_modules",
+                          job->lora_targets == TPP_LORA_ALL_LINEAR  ? "all-linear"
+                          : job->lora_targets == TPP_LORA_ATTENTION ? "linear_qkv linear_proj"
+                                                                    : "linear_qkv");
+}
+
+static void write_training(struct tpp_script *script, const struct tpp_launch_request *request,
+                           const struct tpp_rule_settings *rules)
+{
+    const struct tpp_strategy *s = request->strategy;
+    tpp_script_array_begin(script, "TRAINING_ARGS");
+    write_tuner(script, request->job);
+    tpp_script_integer(script, "--micro_batch_size", s->micro_batch_size);
+    tpp_script_integer(script, "--global_batch_size", (int64_t)request->job->global_batch_size);
+    tpp_script_integer(script, "--max_length", (int64_t)request->job->sequence_length);
+    write_switch(script, "--packing", true); /* every sequence is as long as planned */
+    tpp_script_expression(script, "--train_iters", "\"$TRAIN_ITERS\"");
+    tpp_script_expression(script, "--lr", "\"$LR\"");
+    write_precision(script, request);
+    write_switch(script, "--use_distributed_optimizer", rules->distributed_optimizer);
+    write_switch(script, "--overlap_grad_reduce", rules->overlap_grad_reduce);
+    write_switch(script, "--overlap_param_gather", rules->overlap_param_gather);
+    if (rules->optimizer_cpu_offload) {
+        write_switch(script, "--optimizer_cpu_offload", true);
+        write_switch(script, "--use_precision_aware_optimizer", true);
+    }
+    write_recompute(script, rules, s);
+    tpp_script_expression(script, "--model", "\"$MODEL\"");
+    tpp_script_expression(script, "--dataset", "\"$DATASET\"");
+    tpp_script_expression(script, "--output_dir", "\"$OUTPUT_DIR\"");
+    tpp_script_array_end(script);
+}
+
+enum tpp_code tpp_launch_emit_swift_megatron(const struct tpp_launch_request *request, struct tpp_script *script,
+                                             struct tpp_error *err)
+{
+    struct tpp_rule_settings rules;
+    char number[24];
+    enum tpp_code code = check_plan(request, err);
+    if (code == TPP_OK)
+        code = tpp_launch_check_rules(request, NAME, &rules, err);
+    if (code != TPP_OK)
+        return code;
+    snprintf(number, sizeof number, "%d", (int)rules.cuda_device_max_connections);
+    tpp_script_header(script, request);
+    write_required(script, request);
+    tpp_script_export(script, request, "CUDA_DEVICE_MAX_CONNECTIONS", number,
+                      "Queues of kernels: 1 keeps the order that overlap counts on.");
+    tpp_script_environment(script, request);
+    tpp_text_append(script->out, "\n");
+    write_parallel(script, &rules, request->strategy);
+    write_training(script, request, &rules);
+    tpp_text_append(script->out, "\n");
+    tpp_script_per_node(script, request, request->job->task == TPP_TASK_PRETRAIN ? "megatron pt" : "megatron sft",
+                        "\"${PARALLEL_ARGS[@]}\" \"${TRAINING_ARGS[@]}\" \"$@\"");
+    return TPP_OK;
+}

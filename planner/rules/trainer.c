@@ -1,0 +1,67 @@
+/* trainer.c - what Transformers with DeepSpeed (Hugging Face's Trainer, ms-swift's swift sft) cannot run, as far as a
+ * plan chooses it (DS, launch formats sections 3 and 4; a rule without a number of its own has the letters alone). */
+#include "planner/rules/table.h"
+
+static bool model_is_whole(const struct tpp_rule_context *c)
+{
+    return c->tensor_parallel == 1 && c->pipeline_parallel == 1 && c->s->expert_parallel == 1;
+}
+
+static bool sequence_is_whole(const struct tpp_rule_context *c)
+{
+    const struct tpp_rule_settings *s = c->s;
+    if (s->context_parallel == 1)
+        return true;
+    return s->framework == TPP_FRAMEWORK_MS_SWIFT && s->context_types == TPP_RULE_CONTEXT_A2A &&
+           s->num_attention_heads % s->context_parallel == 0 && s->sequence_length % s->context_parallel == 0;
+}
+
+static bool world_divides(const struct tpp_rule_context *c)
+{
+    return tpp_rule_divides(c->s->context_parallel, c->s->world_size);
+}
+
+static bool batch_divides(const struct tpp_rule_context *c)
+{
+    const int64_t unit = c->s->micro_batch_size * c->data_parallel;
+    return c->global_batch_size >= unit && c->global_batch_size % unit == 0;
+}
+
+static bool recomputes_layers(const struct tpp_rule_context *c)
+{
+    const struct tpp_rule_settings *s = c->s;
+    return s->recompute == TPP_RULE_GRANULARITY_NONE ||
+           (s->recompute == TPP_RULE_GRANULARITY_FULL && s->recompute_method == TPP_RULE_METHOD_UNIFORM &&
+            s->recompute_num_layers <= 1);
+}
+
+static bool one_precision(const struct tpp_rule_context *c)
+{
+    return !c->s->fp16 || !c->s->bf16;
+}
+
+static bool offload_has_stage(const struct tpp_rule_context *c)
+{
+    return !c->s->optimizer_cpu_offload || c->s->zero_stage >= 1;
+}
+
+static const struct tpp_rule rules[] = {
+    {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, model_is_whole,
+     "there is no tensor, pipeline or expert parallelism: ZeRO shards instead", "tp pp ep", "raise the ZeRO stage"},
+    {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, sequence_is_whole,
+     "a sequence is on one rank, in ms-swift on ranks that divide heads and length (Ulysses)", "cp heads sequence",
+     "lower the sequence parallel size"},
+    {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_divides,
+     "the number of GPUs must be a multiple of the sequence parallel size", "world cp", "change the number of GPUs"},
+    {"DS-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
+     "the global batch is micro-batch * accumulation * data-parallel ranks", "global-batch micro-batch dp",
+     "change the batch"},
+    {"DS-2", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_precision, "fp16 and bf16 exclude each other", "",
+     "drop one of them"},
+    {"DS-7", TPP_RULE_AT_RUN, TPP_RULE_EVER, offload_has_stage, "the optimizer is offloaded from ZeRO stage 1 on",
+     "zero", "use stage 1, 2 or 3"},
+    {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, recomputes_layers,
+     "gradient checkpointing is of every layer, one by one, or of none", "", "use recompute=full or none"},
+};
+
+const struct tpp_rule_group tpp_rules_trainer = TPP_RULE_GROUP(rules, NULL);
