@@ -70,13 +70,30 @@ static const char *lookup(void *context, const char *name)
     return getenv(name);
 }
 
+#ifdef TPP_BENCH_MPI_BUILT
+/* Without a launcher of its own MPI_Init starts daemons, and ends the program where it cannot. Open MPI; PMI and PMIx
+ * (MPICH, Intel MPI, srun --mpi); MVAPICH. */
+static bool is_started_by_mpi(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (getenv(names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+#endif
+
 static enum tpp_code find_world(struct tpp_bench_run *run, struct tpp_error *err)
 {
 #ifdef TPP_BENCH_MPI_BUILT
-    bool is_started = false;
-    const enum tpp_code code = tpp_bench_mpi_world(&run->world, &is_started, err);
-    if (code != TPP_OK || is_started) {
-        return code;
+    if (is_started_by_mpi()) {
+        bool is_started = false;
+        const enum tpp_code code = tpp_bench_mpi_world(&run->world, &is_started, err);
+        if (code != TPP_OK || is_started) {
+            return code;
+        }
     }
 #endif
     return tpp_bench_world_find(lookup, NULL, &run->world, err);

@@ -118,7 +118,7 @@ static int run(void *context)
 /* TPP_FAKE_KILL=2:5 and TPP_FAKE_STOP=2:5: the setting is for this rank and this collective. */
 static int is_chosen(const char *name)
 {
-    const char *value = getenv(name), *rank = getenv("RANK");
+    const char *value = getenv(name), *rank = getenv("RANK") ? getenv("RANK") : getenv("OMPI_COMM_WORLD_RANK");
     unsigned chosen_rank, number;
     return value && rank && sscanf(value, "%u:%u", &chosen_rank, &number) == 2 && chosen_rank == (unsigned)atoi(rank) &&
            number == num_collectives;

@@ -102,4 +102,28 @@ run 0 "$fakes/fake-overlap" --spawn 2 --output "$work/samples.jsonl" --bytes 8Ki
     [ "$(rows 'gpu.overlap_slowdown_fraction')" -ge 4 ] && [ "$(rows '"kind":"contention"')" -ge 4 ] &&
     run 0 "$plan" calibrate import "$work/samples.jsonl"
 result "overlap measures on two ranks"
+# Ranks from MPI, where it was found at the build and can start them here.
+skip_mpi() {
+    num_tests=$((num_tests + 1))
+    echo "ok $num_tests - $1 # SKIP built without MPI, or mpirun does not run here"
+}
+mpirun=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    OMPI_MCA_hwloc_base_binding_policy=none mpirun -n 4)
+small=(--collectives all_reduce --min-bytes 1KiB --max-bytes 4KiB --factor 4 --repeats 3 --timeout 20)
+if ldd "$fakes/fake-collectives" 2>/dev/null | grep -q 'libmpi' && command -v mpirun >/dev/null &&
+    timeout 30 "${mpirun[@]}" true >/dev/null 2>&1; then
+    run 0 "${mpirun[@]}" "$fakes/fake-collectives" --output "$work/samples.jsonl" "${small[@]}" &&
+        [ "$(rows '"launcher":"mpi"')" -eq 1 ] && [ "$(rows '"ranks":4,"ranks_per_node":4')" -eq 1 ] &&
+        [ "$(rows '"wrong":0')" -eq "$(rows '"kind":"collective"')" ] && [ "$(rows '"group":"node"')" -ge 2 ] &&
+        run 0 "$plan" calibrate import "$work/samples.jsonl"
+    result "collectives measures on four ranks that mpirun started"
+    begin=$SECONDS
+    TPP_FAKE_KILL=2:20 timeout 50 "${mpirun[@]}" "$fakes/fake-collectives" --output "$work/samples.jsonl" "${small[@]}" \
+        >"$work/out" 2>"$work/err"
+    [ $? -ne 0 ] && [ $((SECONDS - begin)) -lt 30 ]
+    result "a rank of mpirun that dies ends the run"
+else
+    skip_mpi "collectives measures on four ranks that mpirun started"
+    skip_mpi "a rank of mpirun that dies ends the run"
+fi
 echo "1..$num_tests"
