@@ -59,6 +59,9 @@ static void add_job(const struct tpp_job *job, struct tpp_json_writer *writer, s
         tpp_json_add_string(writer, object, "lora_targets", lora_target_names[job->lora_targets]);
     }
     tpp_json_add_u64(writer, object, "attention_block_length", job->attention_block_length);
+    tpp_json_add_number(writer, object, "mtp_num_layers", job->mtp_num_layers);
+    tpp_json_add_number(writer, object, "expert_imbalance", job->expert_imbalance);
+    tpp_json_add_number(writer, object, "expert_capacity_factor", job->expert_capacity_factor);
     tpp_json_add_number(writer, object, "hidden_dropout", job->hidden_dropout);
     tpp_json_add_number(writer, object, "attention_dropout", job->attention_dropout);
 }

@@ -15,6 +15,8 @@ struct tpp_job_arguments {
     int64_t nodes, gpus, sequence_length, global_batch_size;
     const char *precision, *task, *lora_targets;
     int64_t lora_rank, attention_block_length;
+    uint64_t mtp_num_layers; /* 0: not given */
+    double expert_imbalance, expert_capacity_factor;
     double hidden_dropout, attention_dropout;
     /* Single values of the profile. */
     int64_t gpu_memory;

@@ -170,6 +170,9 @@ static enum tpp_code fill_job(const struct tpp_job_arguments *arguments, struct 
     *job = tpp_job_defaults();
     job->sequence_length = (uint64_t)arguments->sequence_length;
     job->global_batch_size = (uint64_t)arguments->global_batch_size;
+    job->mtp_num_layers = (uint32_t)arguments->mtp_num_layers;
+    job->expert_imbalance = arguments->expert_imbalance;
+    job->expert_capacity_factor = arguments->expert_capacity_factor;
     job->hidden_dropout = arguments->hidden_dropout;
     job->attention_dropout = arguments->attention_dropout;
     if (!tpp_precision_parse(arguments->precision, &job->precision) || !tpp_task_parse(arguments->task, &job->task))

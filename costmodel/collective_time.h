@@ -38,6 +38,20 @@ struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring
  * input, all-reduce buffer, all-to-all send buffer of one rank, send-recv message. A group of one rank costs nothing. */
 double tpp_collective_seconds(const struct tpp_links *links, enum tpp_collective kind, const struct tpp_group *group,
                               double bytes);
+/* Tokens on their way to the experts of a group, each sent once to every node and once to every rank that has one of its
+ * experts (DeepEP, HybridEP). */
+struct tpp_token_dispatch {
+    double bytes;                     /* of all tokens of one rank, one copy */
+    double experts_per_token, num_experts;
+};
+/* Ranks of `parts` equal parts of the experts that one token's experts lie on, routing at random: parts times
+ *
+ *     1 - C(E - E/parts, k) / C(E, k)
+ *
+ * which is k at most. */
+double tpp_expected_parts(const struct tpp_token_dispatch *dispatch, double parts);
+double tpp_dispatch_seconds(const struct tpp_links *links, const struct tpp_group *group,
+                            const struct tpp_token_dispatch *dispatch);
 /* One message to the next rank of a group. */
 double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double bytes);
 

@@ -59,7 +59,7 @@ static double tied_seconds(const struct tpp_evaluator *evaluator, const struct t
                             (strategy->pipeline_parallel - 1);
     const struct tpp_group pair = tpp_group_place(2, stride, evaluator->hardware->node.num_gpus);
     return tpp_collective_seconds(&evaluator->links, TPP_ALL_REDUCE, &pair,
-                                  evaluator->stack->reduce_bytes * assembly->head->parameters);
+                                  evaluator->stack->reduce_bytes * assembly->head->vocabulary_parameters);
 }
 
 struct slowest {
@@ -190,7 +190,7 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
     const struct tpp_gpu *gpu = &evaluator->hardware->gpu;
     cost->model_flops_utilization =
         cost->model_flops_per_second_per_gpu /
-        (job->precision == TPP_PRECISION_FP8 ? gpu->fp8_flops_per_second : gpu->bf16_flops_per_second);
+        (tpp_precision_is_fp8(job->precision) ? gpu->fp8_flops_per_second : gpu->bf16_flops_per_second);
     cost->imbalance_seconds = strategy->pipeline_parallel * slowest->stage.seconds - slowest->sum_seconds;
 }
 

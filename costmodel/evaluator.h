@@ -11,7 +11,7 @@
 
 struct tpp_layer_key { /* compared field by field; no padding matters */
     struct tpp_layer_axes axes;
-    bool tensor_comm_overlap;
+    bool tensor_comm_overlap, expert_overlap;
     uint32_t placed_tensor_ranks, placed_context_ranks;
 };
 
@@ -50,7 +50,6 @@ struct tpp_assembly {
     double root_seconds;             /* root unit's gather, one exposed gather and reduce, each micro-batch (9.2) */
     double send_seconds;             /* one transfer between stages; 0 with one stage */
     double send_device_fraction;     /* share of it that occupies the device */
-    double core_seconds;             /* forward of one attention core: selective recomputation of unfused attention */
 };
 
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,

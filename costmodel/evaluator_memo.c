@@ -4,6 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What selective recomputation runs again. Megatron's layers of its own (not Transformer Engine's) leave a flash kernel out of
+ * the checkpoint, and torchtitan keeps single operations instead (4.2 E). */
+static uint32_t repeated_modules(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                 enum tpp_layer_kind kind)
+{
+    const struct tpp_stack *stack = evaluator->stack;
+    const bool has_layer =
+        kind == TPP_LAYER_DECODER || kind == TPP_LAYER_MOE || (kind == TPP_LAYER_HEAD && evaluator->job->mtp_num_layers > 0);
+    if (!has_layer || strategy->recompute == TPP_RECOMPUTE_NONE || stack->framework == TPP_FRAMEWORK_TORCHTITAN)
+        return 0;
+    if (strategy->recompute == TPP_RECOMPUTE_FULL) /* of the layers; in the head, of the blocks */
+        return kind == TPP_LAYER_HEAD ? TPP_MODULE_WHOLE_LAYER : 0;
+    if (strategy->recompute_modules != 0)
+        return strategy->recompute_modules;
+    const bool repeats_core = stack->attention >= TPP_FLASH_KERNEL_COUNT || stack->transformer_engine;
+    return repeats_core ? TPP_MODULE_CORE_ATTENTION : 0;
+}
+
 static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                      enum tpp_layer_kind kind)
 {
@@ -15,14 +33,21 @@ static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, cons
     key.axes.context_kind = strategy->context_parallel > 1 ? strategy->context_kind : TPP_CONTEXT_RING;
     key.axes.ulysses_parallel = key.axes.context_kind == TPP_CONTEXT_HYBRID ? strategy->ulysses_parallel : 0;
     key.axes.micro_batch_size = strategy->micro_batch_size;
-    const bool is_moe = kind == TPP_LAYER_MOE;
-    key.axes.expert_parallel = is_moe ? strategy->expert_parallel : 1;
-    key.axes.expert_tensor_parallel = is_moe ? strategy->expert_tensor_parallel : 1;
+    /* The head holds the multi-token-prediction blocks, which have experts as the last layers have. */
+    const bool has_mtp = kind == TPP_LAYER_HEAD && evaluator->job->mtp_num_layers > 0;
+    const bool has_experts = kind == TPP_LAYER_MOE || (has_mtp && evaluator->model->num_experts > 0);
+    key.axes.expert_parallel = has_experts ? strategy->expert_parallel : 1;
+    key.axes.expert_tensor_parallel = has_experts ? strategy->expert_tensor_parallel : 1;
     key.axes.sequence_parallel = strategy->sequence_parallel && strategy->tensor_parallel > 1;
     /* With tied embeddings the last of several stages holds its own copy (2.1). */
     key.axes.untied_copy =
         kind == TPP_LAYER_HEAD && (!evaluator->model->tied_embeddings || strategy->pipeline_parallel > 1);
     key.tensor_comm_overlap = strategy->tp_comm_overlap;
+    if (has_experts) {
+        key.axes.dispatch = strategy->dispatch;
+        key.expert_overlap = strategy->expert_overlap;
+    }
+    key.axes.recompute_modules = repeated_modules(evaluator, strategy, kind);
     key.placed_tensor_ranks = strategy->placed_tensor_ranks_per_node;
     key.placed_context_ranks = strategy->placed_context_ranks_per_node;
     return key;
@@ -38,6 +63,8 @@ static uint64_t hash_key(const struct tpp_layer_key *key)
                               (uint64_t)key->axes.expert_parallel << 32 | key->axes.expert_tensor_parallel,
                               (uint64_t)key->axes.context_kind << 3 | (uint64_t)key->axes.sequence_parallel << 2 |
                                   (uint64_t)key->axes.untied_copy << 1 | (uint64_t)key->tensor_comm_overlap,
+                              (uint64_t)key->axes.recompute_modules << 4 | (uint64_t)key->axes.dispatch << 1 |
+                                  (uint64_t)key->expert_overlap,
                               key->placed_tensor_ranks,
                               key->placed_context_ranks};
     uint64_t hash = UINT64_C(0x9e3779b97f4a7c15);
@@ -55,7 +82,8 @@ static bool same_key(const struct tpp_layer_key *a, const struct tpp_layer_key *
            a->axes.ulysses_parallel == b->axes.ulysses_parallel &&
            a->axes.expert_parallel == b->axes.expert_parallel &&
            a->axes.expert_tensor_parallel == b->axes.expert_tensor_parallel &&
-           a->axes.micro_batch_size == b->axes.micro_batch_size && a->axes.context_kind == b->axes.context_kind &&
+           a->axes.dispatch == b->axes.dispatch && a->axes.recompute_modules == b->axes.recompute_modules &&
+           a->expert_overlap == b->expert_overlap && a->axes.micro_batch_size == b->axes.micro_batch_size && a->axes.context_kind == b->axes.context_kind &&
            a->axes.sequence_parallel == b->axes.sequence_parallel && a->axes.untied_copy == b->axes.untied_copy &&
            a->tensor_comm_overlap == b->tensor_comm_overlap && a->placed_tensor_ranks == b->placed_tensor_ranks &&
            a->placed_context_ranks == b->placed_context_ranks;
@@ -116,6 +144,7 @@ static struct tpp_timing make_timing(const struct tpp_evaluator *evaluator, cons
                                         evaluator->hardware->node.num_gpus),
         .expert_tensor_group = tpp_group_place(axes->expert_tensor_parallel, 1, evaluator->hardware->node.num_gpus),
         .tensor_comm_overlap = key->tensor_comm_overlap,
+        .expert_overlap = key->expert_overlap,
         .launch_blocking = evaluator->stack->launch_blocking,
         .cuda_graphs = evaluator->stack->cuda_graphs,
     };
@@ -123,8 +152,9 @@ static struct tpp_timing make_timing(const struct tpp_evaluator *evaluator, cons
 
 static void measure(struct tpp_evaluator *evaluator, struct tpp_memo_entry *entry)
 {
-    const struct tpp_timing timing = make_timing(evaluator, &entry->key);
+    struct tpp_timing timing = make_timing(evaluator, &entry->key);
     tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, &entry->key.axes, &evaluator->program);
+    tpp_timing_overlap_experts(&evaluator->program, &timing);
     tpp_layer_measure(&evaluator->program, &timing, &entry->layer);
 }
 
@@ -134,6 +164,7 @@ const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator,
     const struct tpp_layer_key key = make_key(evaluator, strategy, kind);
     *timing = make_timing(evaluator, &key);
     tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, &key.axes, &evaluator->program);
+    tpp_timing_overlap_experts(&evaluator->program, timing);
     return &evaluator->program;
 }
 

@@ -73,9 +73,6 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
     assembly->send_seconds = send_seconds(evaluator, strategy, assembly);
     assembly->send_device_fraction =
         strategy->schedule == TPP_SCHEDULE_INTERLEAVED && evaluator->stack->overlap_p2p ? overlapped_send_fraction : 1;
-    if (strategy->recompute == TPP_RECOMPUTE_SELECTIVE && evaluator->stack->attention >= TPP_FLASH_KERNEL_COUNT)
-        for (int part = 0; part < TPP_PART_COUNT; part++)
-            assembly->core_seconds += assembly->decoder->core_seconds[part];
     return TPP_OK;
 }
 
@@ -88,7 +85,7 @@ static double section_sum(const struct tpp_layer *layer, bool forward)
 static bool is_plain_split(const struct tpp_strategy *strategy)
 {
     return strategy->first_stage_layers == 0 && strategy->last_stage_layers == 0 && !strategy->account_for_embedding &&
-           !strategy->account_for_loss;
+           !strategy->account_for_loss && strategy->last_chunk_less == 0;
 }
 
 /* MoE layers among the `count` layers from `first` on. */
@@ -154,7 +151,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->forward_seconds = L * (section_sum(layer, true) + assembly->sharded.forward_extra_seconds);
     stage->backward_seconds = L * (section_sum(layer, false) + assembly->sharded.backward_extra_seconds);
     stage->weight_seconds = L * layer->section_seconds[TPP_SECTION_WEIGHT];
-    stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * assembly->core_seconds;
+    stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * layer->repeated_seconds;
     stage->parameters = L * layer->parameters;
     stage->trainable_parameters = L * layer->trainable_parameters;
     stage->expert_parameters = tpp_job_is_adapter(evaluator->job) ? 0 : L * layer->expert_parameters;
@@ -167,6 +164,8 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
         stage->forward_seconds += section_sum(ends[i], true);
         stage->backward_seconds += section_sum(ends[i], false);
         stage->weight_seconds += ends[i]->section_seconds[TPP_SECTION_WEIGHT];
+        stage->recompute_seconds += ends[i]->repeated_seconds;
+        stage->expert_parameters += ends[i]->expert_parameters;
         stage->parameters += ends[i]->parameters;
         stage->trainable_parameters += ends[i]->trainable_parameters;
         stage->num_parameter_tensors += ends[i]->num_parameter_tensors;
@@ -195,7 +194,7 @@ static void layer_terms(const struct tpp_layer *layer, double times, bool is_end
         [TPP_PART_EXPERT] = TPP_TIME_EXPERT_COMM};
     for (int section = 0; section < TPP_SECTION_COUNT; section++) {
         for (int part = 0; part < TPP_PART_COUNT; part++) {
-            const bool end_compute = is_end && part != TPP_PART_TENSOR;
+            const bool end_compute = is_end && part < TPP_PART_TENSOR;
             terms[end_compute ? TPP_TIME_EMBEDDING_HEAD : leaf[part]] += times * layer->seconds[section][part];
         }
         terms[TPP_TIME_HOST] += times * layer->host_seconds[section];

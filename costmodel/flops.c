@@ -62,6 +62,8 @@ static double peak_flops_per_second(enum tpp_precision precision, const struct t
 {
     switch (precision) {
     case TPP_PRECISION_FP8:
+    case TPP_PRECISION_FP8_BLOCK:
+    case TPP_PRECISION_MXFP8:
         return gpu->fp8_flops_per_second > 0 ? gpu->fp8_flops_per_second : gpu->bf16_flops_per_second;
     case TPP_PRECISION_FP32:
         return gpu->tf32_flops_per_second > gpu->fp32_flops_per_second ? gpu->tf32_flops_per_second

@@ -49,7 +49,7 @@ static double regime_square(const struct tpp_evaluator *evaluator, const struct 
     const double parts[] = {
         any_step,
         is_megatron ? 0 : other_engine,
-        evaluator->job->precision == TPP_PRECISION_FP8 ? fp8_recipe : 0,
+        tpp_precision_is_fp8(evaluator->job->precision) ? fp8_recipe : 0,
         evaluator->hardware->gpu.compute_capability >= 10 ? blackwell : 0,
         stack->attention >= TPP_FLASH_KERNEL_COUNT ? unfused_attention : 0,
         stack->launch_blocking ? blocking_launches : 0,

@@ -1,6 +1,7 @@
 #include "costmodel/job.h"
 
 #include "costmodel/base/units.h"
+#include "costmodel/model/model_fields.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -8,8 +9,9 @@
 
 #define MAX_LORA_RANK 4096
 #define MAX_EXPERT_IMBALANCE 100
+#define MAX_EXPERT_CAPACITY 100
 
-static const char *const precision_names[] = {"bf16", "fp16", "fp32", "fp8"};
+static const char *const precision_names[] = {"bf16", "fp16", "fp32", "fp8", "fp8-block", "mxfp8"};
 static const char *const task_names[] = {"pretrain", "sft", "lora", "qlora"};
 
 struct tpp_job tpp_job_defaults(void)
@@ -26,6 +28,11 @@ struct tpp_job tpp_job_defaults(void)
 bool tpp_job_is_adapter(const struct tpp_job *job)
 {
     return job->task == TPP_TASK_LORA || job->task == TPP_TASK_QLORA;
+}
+
+bool tpp_precision_is_fp8(enum tpp_precision precision)
+{
+    return precision == TPP_PRECISION_FP8 || precision == TPP_PRECISION_FP8_BLOCK || precision == TPP_PRECISION_MXFP8;
 }
 
 static enum tpp_code check_sizes(const struct tpp_job *job, struct tpp_error *err)
@@ -57,7 +64,7 @@ static enum tpp_code check_sizes(const struct tpp_job *job, struct tpp_error *er
 static enum tpp_code check_kinds(const struct tpp_job *job, struct tpp_error *err)
 {
     if (tpp_precision_name(job->precision) == NULL) {
-        return tpp_fail(err, TPP_E_RANGE, "job.precision", "choose bf16, fp16, fp32 or fp8", "unknown precision %d",
+        return tpp_fail(err, TPP_E_RANGE, "job.precision", "choose bf16, fp16, fp32, fp8, fp8-block or mxfp8", "unknown precision %d",
                         (int)job->precision);
     }
     if (tpp_task_name(job->task) == NULL) {
@@ -94,6 +101,29 @@ static enum tpp_code check_dropout(const char *where, double value, struct tpp_e
     return TPP_OK;
 }
 
+static enum tpp_code check_experts(const struct tpp_job *job, struct tpp_error *err)
+{
+    if (!(job->expert_imbalance >= 1 && job->expert_imbalance <= MAX_EXPERT_IMBALANCE)) {
+        return tpp_fail(err, TPP_E_RANGE, "job.expert_imbalance", "give the fullest rank's tokens over the average",
+                        "an imbalance of %g is not between 1 and %d", job->expert_imbalance, MAX_EXPERT_IMBALANCE);
+    }
+    if (!(job->expert_capacity_factor >= 0 && job->expert_capacity_factor <= MAX_EXPERT_CAPACITY)) {
+        return tpp_fail(err, TPP_E_RANGE, "job.expert_capacity_factor", "1 to 2 is usual, 0 drops no token",
+                        "a capacity factor of %g is not between 0 and %d", job->expert_capacity_factor,
+                        MAX_EXPERT_CAPACITY);
+    }
+    if (job->mtp_num_layers > TPP_MODEL_MAX_MTP_LAYERS) {
+        return tpp_fail(err, TPP_E_RANGE, "job.mtp_num_layers", "DeepSeek-V3 has 1",
+                        "%u multi-token-prediction blocks are more than %d", job->mtp_num_layers,
+                        TPP_MODEL_MAX_MTP_LAYERS);
+    }
+    if (job->mtp_num_layers > 0 && tpp_job_is_adapter(job)) {
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "job.mtp_num_layers", "leave the blocks out, or train all weights",
+                        "multi-token prediction is not trained together with adapters");
+    }
+    return TPP_OK;
+}
+
 enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *model, struct tpp_error *err)
 {
     enum tpp_code code = check_sizes(job, err);
@@ -109,11 +139,7 @@ enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *m
     if (code == TPP_OK) {
         code = check_dropout("job.attention_dropout", job->attention_dropout, err);
     }
-    if (code == TPP_OK && !(job->expert_imbalance >= 1 && job->expert_imbalance <= MAX_EXPERT_IMBALANCE)) {
-        code = tpp_fail(err, TPP_E_RANGE, "job.expert_imbalance", "give the fullest rank's tokens over the average",
-                        "an imbalance of %g is not between 1 and %d", job->expert_imbalance, MAX_EXPERT_IMBALANCE);
-    }
-    return code;
+    return code == TPP_OK ? check_experts(job, err) : code;
 }
 
 static const char *name_at(const char *const *names, size_t count, unsigned index)

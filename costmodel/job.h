@@ -8,7 +8,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum tpp_precision { TPP_PRECISION_BF16, TPP_PRECISION_FP16, TPP_PRECISION_FP32, TPP_PRECISION_FP8 };
+/* FP8: one scale a tensor (delayed or current scaling of Transformer Engine). FP8_BLOCK: DeepSeek's 1 x 128 and 128 x 128
+ * blocks. MXFP8: one scale for 32 elements, in the tensor cores of Blackwell. */
+enum tpp_precision {
+    TPP_PRECISION_BF16,
+    TPP_PRECISION_FP16,
+    TPP_PRECISION_FP32,
+    TPP_PRECISION_FP8,
+    TPP_PRECISION_FP8_BLOCK,
+    TPP_PRECISION_MXFP8,
+};
 enum tpp_task { TPP_TASK_PRETRAIN, TPP_TASK_SFT, TPP_TASK_LORA, TPP_TASK_QLORA };
 /* Linear layers that carry adapters (LoRA, QLoRA). */
 enum tpp_lora_targets { TPP_LORA_ALL_LINEAR, TPP_LORA_ATTENTION /* q,k,v,o */, TPP_LORA_QKV, TPP_LORA_QV };
@@ -29,6 +38,9 @@ struct tpp_job {
     double hidden_dropout;         /* 0 .. 1; only whether it is on matters */
     double attention_dropout;
     double expert_imbalance;       /* rows of the fullest expert rank over the average: 1 (balanced) .. 100 */
+    double expert_capacity_factor; /* rows an expert can take over the average, padded to it and the rest dropped; 0: none
+                                      is dropped; otherwise up to 100 */
+    uint32_t mtp_num_layers;       /* multi-token-prediction blocks that train with the model: 0 .. TPP_MODEL_MAX_MTP_LAYERS */
     uint64_t attention_block_length; /* packed documents with a block-diagonal mask: tokens a document; 0 = whole sequence */
 };
 
@@ -37,7 +49,10 @@ struct tpp_job tpp_job_defaults(void);
 enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *model, struct tpp_error *err);
 bool tpp_job_is_adapter(const struct tpp_job *job); /* LoRA or QLoRA */
 
-const char *tpp_precision_name(enum tpp_precision precision); /* "bf16", "fp16", "fp32", "fp8" */
+/* 8-bit products, of whatever scaling. */
+bool tpp_precision_is_fp8(enum tpp_precision precision);
+
+const char *tpp_precision_name(enum tpp_precision precision); /* "bf16", "fp16", "fp32", "fp8", "fp8-block", "mxfp8" */
 const char *tpp_task_name(enum tpp_task task);                /* "pretrain", "sft", "lora", "qlora" */
 /* Inverse of the names above; false when there is none. */
 bool tpp_precision_parse(const char *text, enum tpp_precision *out);

@@ -14,12 +14,21 @@ enum tpp_gemm_kind {
     TPP_GEMM_WGRAD,   /* weight gradient accumulated into fp32 */
 };
 
+/* Format of the operands of a product. */
+enum tpp_number {
+    TPP_NUMBER_PLAIN,     /* element_bytes each */
+    TPP_NUMBER_FP8,       /* one scale a tensor */
+    TPP_NUMBER_FP8_BLOCK, /* one scale for 1 x 128 or 128 x 128 elements, applied outside the tensor cores */
+    TPP_NUMBER_MXFP8,     /* one scale for 32 elements, applied by the tensor cores (Blackwell) */
+};
+
 struct tpp_gemm {
     double m, n, k;    /* (m x k) times (k x n) */
     double batch;      /* independent products of that shape, 1 or more */
     enum tpp_gemm_kind kind;
     double element_bytes; /* of inputs and output: 2; 4 for fp32 */
-    bool fp8;          /* cost-model 5.1 "FP8": faster product plus the cast of the first operand */
+    enum tpp_number number; /* cost-model 5.1 "FP8": faster product plus the cast of the first operand */
+    bool reuses_copies;     /* a weight gradient: the block-scaled recipes quantised both operands before */
 };
 
 /* A GEMM of a training step, cost-model 5.1 [fit] with g_max * g_sus for its g_max: the clocks sag under the power limit,

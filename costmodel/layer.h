@@ -20,20 +20,26 @@ struct tpp_timing {
     struct tpp_group tensor_group, context_group, ulysses_group, expert_group, expert_tensor_group;
     const struct tpp_links *context_links; /* of every other group */
     bool tensor_comm_overlap;              /* rho of section 7 */
+    bool expert_overlap;                   /* dispatch and combine run beside another micro-batch's compute */
+    double expert_exposed_fraction;        /* of them, with expert_overlap; tpp_timing_overlap_experts */
     bool launch_blocking;
     bool cuda_graphs;
 };
 
 struct tpp_layer {
     double seconds[TPP_SECTION_COUNT][TPP_PART_COUNT]; /* one micro-batch; communication: exposed part and slow-down */
-    double core_seconds[TPP_PART_COUNT];   /* forward of the attention core, for selective recomputation */
+    double repeated_seconds;               /* forward that selective recomputation runs again: of the axes' modules */
     double section_seconds[TPP_SECTION_COUNT]; /* sums of the rows above plus the host's excess */
     double host_seconds[TPP_SECTION_COUNT];    /* launch-bound excess (5.5) or blocking launches (15.5) */
     double host_bound_fraction;            /* host launch time over GPU time, forward and backward */
     double bytes[TPP_TENSOR_LIFE_COUNT];   /* one micro-batch, summed by lifetime */
+    double vocabulary_parameters;          /* of them in the output matrix */
     double parameters, linear_parameters, expert_parameters, trainable_parameters, num_parameter_tensors;
     double tokens;
 };
+
+/* Sets timing->expert_exposed_fraction for the program. */
+void tpp_timing_overlap_experts(const struct tpp_program *program, struct tpp_timing *timing);
 
 /* Cost-model 5.5, 7, 9.3; pure. */
 void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timing *timing, struct tpp_layer *layer);

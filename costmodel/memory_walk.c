@@ -81,7 +81,8 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
     const double parameters = all_parameters(stage), trainable = trainable_parameters(walk, stage);
     const double linear = stage->num_layers * stage->decoder->linear_parameters;
     const bool adapter = tpp_job_is_adapter(walk->job);
-    const double experts = stage->num_layers * stage->decoder->expert_parameters;
+    const double experts = stage->num_layers * stage->decoder->expert_parameters +
+                           (stage->head ? stage->head->expert_parameters : 0);
     const struct tpp_static_bytes per =
         tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks);
     const struct tpp_static_bytes expert =
@@ -105,7 +106,7 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
 static double full_list_bytes(const struct tpp_layer *layer)
 {
     return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED] + layer->bytes[TPP_TENSOR_EAGER] +
-           layer->bytes[TPP_TENSOR_CORE];
+           layer->bytes[TPP_TENSOR_REPEATED];
 }
 
 static double selective_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
@@ -113,6 +114,12 @@ static double selective_bytes(const struct tpp_walk *walk, const struct tpp_laye
     if (walk->stack->framework == TPP_FRAMEWORK_TORCHTITAN)
         return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SELECTED];
     return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED] + layer->bytes[TPP_TENSOR_EAGER];
+}
+
+/* What a layer keeps when it is not recomputed as a whole. */
+static double kept_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
+{
+    return walk->strategy->recompute == TPP_RECOMPUTE_NONE ? full_list_bytes(layer) : selective_bytes(walk, layer);
 }
 
 double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers)
@@ -138,11 +145,13 @@ static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_
     const struct tpp_layer *layer = stage->decoder;
     const double again = tpp_recomputed_layers(strategy, stage->num_layers);
     const double unit = layers_at_once(strategy, stage);
-    const double kept = strategy->recompute == TPP_RECOMPUTE_NONE ? full_list_bytes(layer) : selective_bytes(walk, layer);
+    const double kept = kept_bytes(walk, layer);
     const double whole = strategy->recompute == TPP_RECOMPUTE_FULL ? full_list_bytes(layer) : kept;
     memory->terms[TPP_MEMORY_ACTIVATIONS] =
         stage->in_flight *
         (ceil(again / unit) * layer->bytes[TPP_TENSOR_INPUT] + (stage->num_layers - again) * whole);
+    if (stage->head) /* multi-token-prediction blocks, whose backward follows at once; a head alone keeps nothing */
+        memory->terms[TPP_MEMORY_ACTIVATIONS] += kept_bytes(walk, stage->head);
     if (again > 0)
         memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = unit * full_list_bytes(layer) - layer->bytes[TPP_TENSOR_INPUT];
     else if (strategy->recompute == TPP_RECOMPUTE_SELECTIVE)

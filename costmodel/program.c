@@ -15,7 +15,7 @@ struct tpp_op *tpp_builder_op(struct tpp_builder *builder, const char *name, enu
     assert(program->num_ops < TPP_PROGRAM_MAX_OPS);
     struct tpp_op *op = &program->ops[program->num_ops++];
     *op = (struct tpp_op){.name = name, .kind = kind, .section = section, .part = part, .count = 1,
-                          .hidden_behind = TPP_NO_OP};
+                          .hidden_behind = TPP_NO_OP, .modules = builder->modules};
     return op;
 }
 
@@ -31,6 +31,20 @@ int tpp_builder_memory(struct tpp_builder *builder, const char *name, enum tpp_s
     return (int)builder->program->num_ops - 1;
 }
 
+enum tpp_number tpp_builder_number(const struct tpp_builder *builder)
+{
+    switch (builder->job->precision) {
+    case TPP_PRECISION_FP8:
+        return TPP_NUMBER_FP8;
+    case TPP_PRECISION_FP8_BLOCK:
+        return TPP_NUMBER_FP8_BLOCK;
+    case TPP_PRECISION_MXFP8:
+        return TPP_NUMBER_MXFP8;
+    default:
+        return TPP_NUMBER_PLAIN;
+    }
+}
+
 int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
                      double m, double n, double k)
 {
@@ -39,7 +53,8 @@ int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_sec
         .m = m, .n = n, .k = k, .batch = 1,
         .kind = section == TPP_SECTION_WEIGHT && builder->stack->gradient_bytes == 4 ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
         .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
-        .fp8 = builder->job->precision == TPP_PRECISION_FP8 && part == TPP_PART_LINEAR,
+        .number = part == TPP_PART_LINEAR ? tpp_builder_number(builder) : TPP_NUMBER_PLAIN,
+        .reuses_copies = section == TPP_SECTION_WEIGHT,
     };
     return (int)builder->program->num_ops - 1;
 }
@@ -68,9 +83,17 @@ void tpp_builder_tensor(struct tpp_builder *builder, const char *name, enum tpp_
 {
     if (bytes <= 0)
         return;
+    if (life == TPP_TENSOR_SAVED && (builder->program->axes.recompute_modules & builder->modules) != 0)
+        life = TPP_TENSOR_REPEATED;
     assert(builder->program->num_tensors < TPP_PROGRAM_MAX_TENSORS);
     builder->program->tensors[builder->program->num_tensors++] =
         (struct tpp_tensor){.name = name, .life = life, .bytes = bytes};
+}
+
+void tpp_builder_kept(struct tpp_builder *builder, const char *name, uint32_t modules, double bytes)
+{
+    const bool again = (builder->program->axes.recompute_modules & modules) != 0;
+    tpp_builder_tensor(builder, name, again ? TPP_TENSOR_REPEATED : TPP_TENSOR_SAVED, bytes);
 }
 
 /* Sizes that every part uses, once. */
@@ -109,7 +132,7 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
 {
     program->axes = *axes;
     program->num_ops = program->num_tensors = 0;
-    program->parameters = program->linear_parameters = program->trainable_parameters = program->expert_parameters = 0;
+    program->parameters = program->linear_parameters = program->vocabulary_parameters = program->trainable_parameters = program->expert_parameters = 0;
     program->num_tensors_of_parameters = program->forward_launches = program->backward_launches = 0;
     struct tpp_builder builder = builder_start(model, job, stack, program);
     program->tokens = builder.tokens;

@@ -7,6 +7,7 @@
 #ifndef TPP_COSTMODEL_PROGRAM_H
 #define TPP_COSTMODEL_PROGRAM_H
 
+#include "costmodel/collective_time.h"
 #include "costmodel/job.h"
 #include "costmodel/kernel_time.h"
 #include "costmodel/model/model.h"
@@ -31,6 +32,8 @@ struct tpp_layer_axes {
     uint32_t expert_parallel, expert_tensor_parallel; /* MOE; 1 elsewhere */
     enum tpp_context_kind context_kind;
     bool sequence_parallel;
+    enum tpp_dispatch dispatch;   /* MOE, and HEAD with MTP blocks; ALL_TO_ALL elsewhere */
+    uint32_t recompute_modules;   /* TPP_MODULE_* bits that selective recomputation runs again; 0: none */
     bool untied_copy; /* HEAD: holds its own output matrix (untied, or tied with p > 1) */
 };
 
@@ -82,11 +85,12 @@ struct tpp_op {
     struct tpp_attention attention; /* FLASH_*; ATTENTION_GEMM: shape of the scores */
     double bytes;             /* MEMORY: traffic; COMMUNICATION: full tensor (collective_time.h) */
     double kernels;           /* MEMORY: launches */
-    bool attention_core;      /* run again by selective recomputation */
+    uint32_t modules;         /* TPP_MODULE_* bits it belongs to: FORWARD ones run again when one is recomputed */
     double rate_fraction;     /* MEMORY: share of the HBM rate that is reached; 0: the GPU's usual one */
     bool scaled;              /* MEMORY and unfused attention: time is multiplied by U of the stack */
     enum tpp_collective collective;
     enum tpp_group_kind group;
+    struct tpp_token_dispatch dispatch; /* COMMUNICATION over EXPERT that is not an all-to-all; bytes 0: it is one */
     int hidden_behind;        /* COMMUNICATION: index of the op it overlaps with, or TPP_NO_OP: fully exposed */
     bool each_step;           /* ring: hides behind one run of that op at a time */
 };
@@ -95,7 +99,7 @@ enum tpp_tensor_life {
     TPP_TENSOR_INPUT,         /* kept for backward even when the whole layer is recomputed */
     TPP_TENSOR_SAVED,         /* kept for backward unless the layer is recomputed */
     TPP_TENSOR_EAGER,         /* the same; only because a kernel is not fused (15.9) */
-    TPP_TENSOR_CORE,          /* the same; dropped by selective recomputation too */
+    TPP_TENSOR_REPEATED,      /* the same; belongs to a module that selective recomputation runs again */
     TPP_TENSOR_SELECTED,      /* the same; kept by torchtitan's selective policy */
     TPP_TENSOR_BACKWARD_MLP,  /* alive during backward of the MLP */
     TPP_TENSOR_BACKWARD_ATTENTION, /* alive during backward of attention */
@@ -111,8 +115,8 @@ struct tpp_tensor {
     double bytes;
 };
 
-#define TPP_PROGRAM_MAX_OPS 96
-#define TPP_PROGRAM_MAX_TENSORS 40
+#define TPP_PROGRAM_MAX_OPS 160
+#define TPP_PROGRAM_MAX_TENSORS 64
 
 struct tpp_program {
     struct tpp_layer_axes axes;
@@ -122,6 +126,7 @@ struct tpp_program {
     double tokens;             /* n = b s / c */
     /* Parameters of one rank, elements. */
     double parameters;         /* weights held: sharded ones divided by t, replicated ones whole */
+    double vocabulary_parameters; /* of them in the output matrix and its bias (HEAD) */
     double linear_parameters;  /* of them in linear layers (quantised by QLoRA) */
     double expert_parameters;  /* of them in routed experts: their states are sharded over other ranks (2.5) */
     double trainable_parameters; /* == parameters, or the adapters' (LoRA) */

@@ -58,14 +58,14 @@ static void build_core_tensors(struct tpp_builder *builder)
     const double n = builder->tokens, heads = builder->local_heads, s = (double)builder->job->sequence_length;
     switch (builder->stack->attention) {
     case TPP_ATTENTION_EAGER: /* 7 a s / t [15.9] */
-        tpp_builder_tensor(builder, "attention scores", TPP_TENSOR_CORE, 7 * heads * s * n);
+        tpp_builder_kept(builder, "attention scores", TPP_MODULE_CORE_ATTENTION, 7 * heads * s * n);
         break;
     case TPP_ATTENTION_FUSED_SOFTMAX: /* softmax output 2; with dropout its output 2 and mask 1 more [S3] */
-        tpp_builder_tensor(builder, "attention scores", TPP_TENSOR_CORE,
+        tpp_builder_kept(builder, "attention scores", TPP_MODULE_CORE_ATTENTION,
                            (builder->job->attention_dropout > 0 ? 5 : 2) * heads * s * n);
         break;
     default:
-        tpp_builder_tensor(builder, "softmax log-sum-exp", TPP_TENSOR_SAVED, 4 * heads * n);
+        tpp_builder_kept(builder, "softmax log-sum-exp", TPP_MODULE_CORE_ATTENTION, 4 * heads * n);
         tpp_builder_tensor(builder, "softmax log-sum-exp", TPP_TENSOR_SELECTED, 4 * heads * n);
         break;
     }
@@ -86,10 +86,10 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     tpp_build_linear_parameters(builder, &second);
     build_norm_parameters(builder);
     tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, w * h * q * n);
-    tpp_builder_tensor(builder, "attention norm output", TPP_TENSOR_SAVED, w * h * q * n);
+    tpp_builder_kept(builder, "attention norm output", TPP_MODULE_LAYER_NORM, w * h * q * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "attention norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
-    tpp_builder_tensor(builder, "q, k, v", TPP_TENSOR_SAVED, w * qkv_width(builder) * n);
+    tpp_builder_kept(builder, "q, k, v", tpp_builder_is_latent(builder) ? TPP_MODULE_LATENT_UP : 0, w * qkv_width(builder) * n);
     if (builder->model->qk_norm)
         tpp_builder_tensor(builder, "q and k before their norms", TPP_TENSOR_SAVED,
                            w * (builder->local_heads + builder->local_groups) * builder->model->head_dim * n);
@@ -134,14 +134,19 @@ static void build_qkv_pointwise(struct tpp_builder *builder, enum tpp_section se
 void tpp_build_attention_forward(struct tpp_builder *builder)
 {
     const struct tpp_linear first = qkv_linear(builder), second = output_linear(builder);
+    builder->modules |= TPP_MODULE_LAYER_NORM;
     tpp_build_norm(builder, TPP_SECTION_FORWARD, builder->model->norms_per_layer);
+    builder->modules &= ~(uint32_t)TPP_MODULE_LAYER_NORM;
     if (tpp_builder_is_latent(builder)) {
         tpp_build_latent_forward(builder);
     } else {
         tpp_build_tensor_entry_forward(builder, "attention");
         tpp_build_linear_forward(builder, &first);
     }
+    if (tpp_builder_is_latent(builder))
+        builder->modules |= TPP_MODULE_LATENT_UP;
     build_qkv_pointwise(builder, TPP_SECTION_FORWARD);
+    builder->modules &= ~(uint32_t)TPP_MODULE_LATENT_UP;
     tpp_build_core_forward(builder);
     tpp_build_linear_forward(builder, &second);
     tpp_build_tensor_exit_forward(builder, "attention");

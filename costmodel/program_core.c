@@ -49,7 +49,6 @@ static struct tpp_op *flash_op(struct tpp_builder *builder, const struct core *c
         .qk_head_dim = builder->qk_head_dim, .v_head_dim = builder->v_head_dim, .causal = causal,
         .kernel = builder->stack->attention,
     };
-    op->attention_core = true;
     return op;
 }
 
@@ -122,11 +121,9 @@ static void build_unfused(struct tpp_builder *builder, const struct core *core, 
     };
     op->count = forward ? 2 : 4;
     op->scaled = true;
-    op->attention_core = true;
     const double scores = core->rows * core->heads * core->length * core->whole_length;
-    const int softmax = tpp_builder_memory(builder, "softmax", section, TPP_PART_ATTENTION,
-                                           softmax_bytes(builder, section) * scores, 2);
-    builder->program->ops[softmax].attention_core = true;
+    tpp_builder_memory(builder, "softmax", section, TPP_PART_ATTENTION,
+                       softmax_bytes(builder, section) * scores, 2);
 }
 
 static void build_context_collective(struct tpp_builder *builder, const char *name, enum tpp_section section,
@@ -168,12 +165,14 @@ static void build_key_value_gather(struct tpp_builder *builder, const struct cor
 static void build_core(struct tpp_builder *builder, enum tpp_section section)
 {
     const struct core core = core_start(builder);
+    builder->modules |= TPP_MODULE_CORE_ATTENTION;
     build_head_swap(builder, &core, section);
     build_key_value_gather(builder, &core, section);
     if (builder->stack->attention < TPP_FLASH_KERNEL_COUNT)
         build_flash(builder, &core, section);
     else
         build_unfused(builder, &core, section);
+    builder->modules &= ~(uint32_t)TPP_MODULE_CORE_ATTENTION;
 }
 
 void tpp_build_core_forward(struct tpp_builder *builder)

@@ -117,6 +117,88 @@ static void build_head_ops(struct tpp_builder *builder, double local_vocabulary,
     tpp_build_norm(builder, TPP_SECTION_BACKWARD, 1);
 }
 
+/* The projection of a multi-token-prediction block: the normed hidden state beside the normed embedding of the next token,
+ * 2h wide, back to h. Column-parallel in Megatron-Core, its output is gathered. */
+static struct tpp_linear mtp_projection(const struct tpp_builder *builder)
+{
+    return (struct tpp_linear){.name = "mtp projection", .columns = builder->hidden / builder->tensor_parallel,
+                               .depth = 2 * builder->hidden};
+}
+
+static void build_mtp_edges(struct tpp_builder *builder, enum tpp_section section)
+{
+    const bool forward = section == TPP_SECTION_FORWARD;
+    const double h = builder->hidden, n = builder->tokens;
+    const double whole = builder->stack->weight_bytes * n * h;
+    const struct tpp_linear projection = mtp_projection(builder);
+    tpp_builder_memory(builder, "mtp embedding", section, TPP_PART_HEAD, (forward ? 6 : 10) * h * n, 2);
+    tpp_build_norm(builder, section, 2);
+    tpp_builder_collective(builder, "mtp projection", section, TPP_GROUP_TENSOR,
+                           builder->sequence_parallel == forward ? TPP_ALL_GATHER : TPP_REDUCE_SCATTER, 2 * whole,
+                           TPP_NO_OP);
+    if (forward)
+        tpp_build_linear_forward(builder, &projection);
+    else
+        tpp_build_linear_backward(builder, &projection, NULL, NULL);
+}
+
+/* One more layer like the model's last, behind its projection and in front of the shared head (2.2). */
+static void build_mtp_block(struct tpp_builder *builder, double local_vocabulary, double local_logits)
+{
+    const struct tpp_model *model = builder->model;
+    const bool is_moe = tpp_model_layer_is_moe(model, model->num_layers - 1);
+    const struct tpp_linear projection = mtp_projection(builder);
+    const double norm = model->norm == TPP_NORM_LAYER ? 2 : model->norm == TPP_NORM_NO_PARAMETERS ? 0 : 1;
+    const double w = builder->stack->weight_bytes;
+    tpp_build_linear_parameters(builder, &projection);
+    builder->program->parameters += 3 * norm * builder->hidden; /* of both inputs and of the output */
+    builder->modules |= TPP_MODULE_WHOLE_LAYER;
+    tpp_builder_tensor(builder, "mtp projection input", TPP_TENSOR_SAVED,
+                       2 * w * builder->hidden * builder->norm_share * builder->tokens);
+    tpp_build_attention_tensors(builder);
+    if (is_moe)
+        tpp_build_moe_tensors(builder);
+    else
+        tpp_build_mlp_tensors(builder);
+    build_head_tensors(builder, local_logits);
+    build_mtp_edges(builder, TPP_SECTION_FORWARD);
+    tpp_build_attention_forward(builder);
+    if (is_moe)
+        tpp_build_moe_forward(builder);
+    else
+        tpp_build_mlp_forward(builder);
+    builder->modules &= ~(uint32_t)TPP_MODULE_WHOLE_LAYER;
+    build_head_ops(builder, local_vocabulary, local_logits);
+    if (is_moe)
+        tpp_build_moe_backward(builder);
+    else
+        tpp_build_mlp_backward(builder);
+    tpp_build_attention_backward(builder);
+    build_mtp_edges(builder, TPP_SECTION_BACKWARD);
+}
+
+/* All blocks are equal: what is added for the first counts once for each. Dummy weight gradients are shared by equal
+ * shapes, and so with the layers. */
+static void build_mtp_blocks(struct tpp_builder *builder, double local_vocabulary, double local_logits)
+{
+    struct tpp_program *program = builder->program;
+    const double blocks = builder->job->mtp_num_layers, more = blocks - 1;
+    const struct tpp_program before = {.parameters = program->parameters,
+                                       .num_tensors_of_parameters = program->num_tensors_of_parameters};
+    const uint32_t first_op = program->num_ops, first_tensor = program->num_tensors;
+    build_mtp_block(builder, local_vocabulary, local_logits);
+    program->parameters += more * (program->parameters - before.parameters);
+    program->linear_parameters *= blocks;
+    program->expert_parameters *= blocks;
+    program->num_tensors_of_parameters += more * (program->num_tensors_of_parameters - before.num_tensors_of_parameters);
+    program->forward_launches *= blocks;
+    program->backward_launches *= blocks;
+    for (uint32_t i = first_op; i < program->num_ops; i++)
+        program->ops[i].count *= blocks;
+    for (uint32_t i = first_tensor; i < program->num_tensors; i++)
+        program->tensors[i].bytes *= program->tensors[i].life == TPP_TENSOR_DUMMY ? 0 : blocks;
+}
+
 void tpp_build_head(struct tpp_builder *builder)
 {
     const struct tpp_model *model = builder->model;
@@ -128,11 +210,14 @@ void tpp_build_head(struct tpp_builder *builder)
     program->parameters = (model->final_norm ? h * (model->norm == TPP_NORM_LAYER ? 2 : 1) : 0);
     program->num_tensors_of_parameters = 1;
     if (program->axes.untied_copy) {
-        program->parameters += local_vocabulary * h + (model->lm_head_bias ? local_vocabulary : 0);
+        program->vocabulary_parameters = local_vocabulary * h + (model->lm_head_bias ? local_vocabulary : 0);
+        program->parameters += program->vocabulary_parameters;
         program->num_tensors_of_parameters += 1;
     }
     if (builder->stack->transformer_engine && !builder->frozen && builder->stack->gradient_bytes == 4)
         tpp_builder_tensor(builder, "head", TPP_TENSOR_DUMMY, 2 * local_vocabulary * h);
     build_head_tensors(builder, local_logits);
     build_head_ops(builder, local_vocabulary, local_logits);
+    if (builder->job->mtp_num_layers > 0)
+        build_mtp_blocks(builder, local_vocabulary, local_logits);
 }

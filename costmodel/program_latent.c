@@ -10,6 +10,7 @@ bool tpp_builder_is_latent(const struct tpp_builder *builder)
 
 struct latent {
     struct tpp_linear projections[4]; /* q down, q up, kv down, kv up */
+    bool is_up[4];                    /* run again with mla_up_proj */
     int count;
     double gathered_width; /* elements a token that cross between the tensor-parallel ranks */
 };
@@ -23,13 +24,16 @@ static struct latent latent_start(const struct tpp_builder *builder)
     if (model->q_lora_rank > 0) {
         latent.projections[latent.count++] =
             (struct tpp_linear){.name = "query down", .columns = model->q_lora_rank, .depth = h, .tokens = own};
+        latent.is_up[latent.count] = true;
         latent.projections[latent.count++] =
             (struct tpp_linear){.name = "query up", .columns = query, .depth = model->q_lora_rank};
     } else {
+        latent.is_up[latent.count] = true;
         latent.projections[latent.count++] = (struct tpp_linear){.name = "query", .columns = query, .depth = h};
     }
     latent.projections[latent.count++] =
         (struct tpp_linear){.name = "key and value down", .columns = kv_rank + rope, .depth = h, .tokens = own};
+    latent.is_up[latent.count] = true;
     latent.projections[latent.count++] =
         (struct tpp_linear){.name = "key and value up",
                             .columns = heads * ((double)model->qk_nope_head_dim + model->v_head_dim),
@@ -49,8 +53,8 @@ void tpp_build_latent_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "latent queries", TPP_TENSOR_SAVED, 2 * w * model->q_lora_rank * n);
     tpp_builder_tensor(builder, "latent keys and values", TPP_TENSOR_SAVED,
                        w * (2 * kv_rank + model->qk_rope_head_dim) * n);
-    tpp_builder_tensor(builder, "keys before the copy", TPP_TENSOR_SAVED,
-                       w * builder->local_heads * model->qk_nope_head_dim * n);
+    tpp_builder_kept(builder, "keys before the copy", TPP_MODULE_LATENT_UP,
+                     w * builder->local_heads * model->qk_nope_head_dim * n);
 }
 
 static void build_inner_norms(struct tpp_builder *builder, enum tpp_section section)
@@ -71,8 +75,11 @@ static void build_gather(struct tpp_builder *builder, enum tpp_section section, 
 void tpp_build_latent_forward(struct tpp_builder *builder)
 {
     const struct latent latent = latent_start(builder);
-    for (int i = 0; i < latent.count; i++)
+    for (int i = 0; i < latent.count; i++) {
+        builder->modules |= latent.is_up[i] ? TPP_MODULE_LATENT_UP : 0;
         tpp_build_linear_forward(builder, &latent.projections[i]);
+        builder->modules &= ~(uint32_t)TPP_MODULE_LATENT_UP;
+    }
     build_inner_norms(builder, TPP_SECTION_FORWARD);
     build_gather(builder, TPP_SECTION_FORWARD, TPP_ALL_GATHER, latent.gathered_width);
 }

@@ -92,7 +92,7 @@ static double activation_bytes(const struct tpp_builder *builder)
 /* Transformer Engine quantises what it gathers for an FP8 product before the transfer. */
 static double gathered_bytes(const struct tpp_builder *builder)
 {
-    const bool fp8 = builder->job->precision == TPP_PRECISION_FP8 && builder->stack->transformer_engine;
+    const bool fp8 = tpp_precision_is_fp8(builder->job->precision) && builder->stack->transformer_engine;
     return activation_bytes(builder) * (fp8 ? 0.5 : 1);
 }
 

@@ -74,11 +74,11 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
     tpp_build_linear_parameters(builder, &first);
     tpp_build_linear_parameters(builder, &second);
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
-    tpp_builder_tensor(builder, "mlp norm output", TPP_TENSOR_SAVED, w * h * q * n);
+    tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM, w * h * q * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
-    tpp_builder_tensor(builder, "mlp in output", TPP_TENSOR_SAVED, w * in * n);
-    tpp_builder_tensor(builder, "activation output", TPP_TENSOR_SAVED, w * f * n);
+    tpp_builder_kept(builder, "mlp in output", TPP_MODULE_MLP, w * in * n);
+    tpp_builder_kept(builder, "activation output", TPP_MODULE_MLP, w * f * n);
     const bool eager = builder->model->gated_mlp && stack->activation_kernel == TPP_KERNEL_EAGER;
     if (eager)
         tpp_builder_tensor(builder, "activation eager copy", TPP_TENSOR_EAGER, 2 * f * n);
@@ -92,11 +92,13 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
 void tpp_build_mlp_forward(struct tpp_builder *builder)
 {
     const struct tpp_linear first = mlp_in(builder), second = mlp_out(builder);
+    builder->modules |= TPP_MODULE_MLP;
     tpp_build_tensor_entry_forward(builder, "mlp");
     tpp_build_linear_forward(builder, &first);
     build_activation(builder, TPP_SECTION_FORWARD);
     tpp_build_linear_forward(builder, &second);
     tpp_build_tensor_exit_forward(builder, "mlp");
+    builder->modules &= ~(uint32_t)TPP_MODULE_MLP;
 }
 
 void tpp_build_mlp_backward(struct tpp_builder *builder)

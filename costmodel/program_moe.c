@@ -6,6 +6,8 @@
 struct experts {
     double own_tokens;     /* tokens of the micro-batch that this rank routes: n_q */
     double routed;         /* token copies that leave it, and on average arrive: n_q k */
+    double arriving;       /* what the network brings: the copies, or each token once for the rank's experts */
+    struct tpp_token_dispatch dispatch; /* bytes 0: NCCL's all-to-all of copies */
     double rows;           /* rows of one local expert's product */
     double count;          /* local experts, E / e */
     double in_width, out_width; /* of the products inside an expert: (2) f_e / et, f_e / et */
@@ -16,9 +18,12 @@ static struct experts experts_start(const struct tpp_builder *builder)
     const struct tpp_model *model = builder->model;
     const struct tpp_layer_axes *axes = &builder->program->axes;
     const double et = axes->expert_tensor_parallel, own = builder->tokens * builder->norm_share;
+    /* With a capacity every expert gets exactly that many rows, padding included; else the fullest rank decides. */
+    const double capacity = builder->job->expert_capacity_factor;
+    const double load = capacity > 0 ? capacity : builder->job->expert_imbalance;
     struct experts experts = {
         .own_tokens = own,
-        .routed = own * model->experts_per_token * builder->job->expert_imbalance,
+        .routed = own * model->experts_per_token * load,
         .count = (double)model->num_experts / axes->expert_parallel,
         .out_width = model->moe_ffn_hidden_size / et,
     };
@@ -26,6 +31,15 @@ static struct experts experts_start(const struct tpp_builder *builder)
     experts.rows = experts.routed * et / experts.count;
     if (experts.rows < 1)
         experts.rows = 1;
+    experts.arriving = experts.routed;
+    if (axes->dispatch != TPP_DISPATCH_ALL_TO_ALL) {
+        experts.dispatch = (struct tpp_token_dispatch){
+            .bytes = builder->stack->weight_bytes * own * load * builder->hidden,
+            .experts_per_token = model->experts_per_token,
+            .num_experts = model->num_experts,
+        };
+        experts.arriving = own * load * tpp_expected_parts(&experts.dispatch, axes->expert_parallel);
+    }
     return experts;
 }
 
@@ -73,13 +87,14 @@ void tpp_build_moe_tensors(struct tpp_builder *builder)
     const double in = model->gated_mlp ? 2 : 1;
     build_parameters(builder, &experts);
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * own);
-    tpp_builder_tensor(builder, "mlp norm output", TPP_TENSOR_SAVED, w * h * own);
-    tpp_builder_tensor(builder, "router", TPP_TENSOR_SAVED, 8.0 * model->num_experts * own);
-    tpp_builder_tensor(builder, "permuted tokens", TPP_TENSOR_SAVED, w * h * rows);
-    tpp_builder_tensor(builder, "expert in and activation", TPP_TENSOR_SAVED,
-                       w * (experts.in_width + experts.out_width) * rows);
-    tpp_builder_tensor(builder, "tokens before the combine", TPP_TENSOR_SAVED, w * h * experts.routed);
-    tpp_builder_tensor(builder, "shared expert", TPP_TENSOR_SAVED, w * (in + 1) * shared);
+    tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM, w * h * own);
+    tpp_builder_kept(builder, "router", TPP_MODULE_MOE, 8.0 * model->num_experts * own);
+    tpp_builder_kept(builder, "permuted tokens", TPP_MODULE_MOE, w * h * rows);
+    tpp_builder_kept(builder, "expert in", TPP_MODULE_MOE, w * experts.in_width * rows);
+    tpp_builder_kept(builder, "expert activation", TPP_MODULE_MOE | TPP_MODULE_EXPERT_ACTIVATION,
+                     w * experts.out_width * rows);
+    tpp_builder_kept(builder, "tokens before the combine", TPP_MODULE_MOE, w * h * experts.routed);
+    tpp_builder_kept(builder, "shared expert", TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS, w * (in + 1) * shared);
     tpp_builder_tensor(builder, "expert gradients", TPP_TENSOR_BACKWARD_MLP, w * experts.in_width * rows);
     tpp_builder_tensor(builder, "permutation workspace", TPP_TENSOR_BACKWARD_MLP, w * h * (experts.routed + rows));
 }
@@ -92,15 +107,20 @@ static void build_grouped(struct tpp_builder *builder, const char *name, enum tp
         .m = m, .n = n, .k = k, .batch = experts->count,
         .kind = section == TPP_SECTION_WEIGHT ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
         .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
-        .fp8 = builder->job->precision == TPP_PRECISION_FP8,
+        .number = tpp_builder_number(builder),
+        .reuses_copies = section == TPP_SECTION_WEIGHT,
     };
 }
 
-/* Permuting and un-permuting move about 4 x 4 n k h bytes a pass at half of the HBM rate (7 "EP"). */
+/* Permuting and un-permuting move about 4 x 4 n k h bytes a pass at half of the HBM rate (7 "EP"). What arrives once for
+ * all experts of a rank is read once and written once for each, and the other way round: 2 x (n k + arriving) rows of
+ * 2 bytes. */
 static void build_permute(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
 {
-    const int op = tpp_builder_memory(builder, "permute", section, TPP_PART_POINTWISE,
-                                      16 * experts->routed * builder->hidden, 4);
+    const bool once = experts->dispatch.bytes > 0;
+    const double bytes = once ? 4 * (experts->routed + experts->arriving) : 16 * experts->routed;
+    const int op =
+        tpp_builder_memory(builder, "permute", section, TPP_PART_POINTWISE, bytes * builder->hidden, once ? 2 : 4);
     builder->program->ops[op].rate_fraction = 0.5;
 }
 
@@ -109,7 +129,10 @@ static void build_exchange(struct tpp_builder *builder, const char *name, enum t
                            const struct experts *experts, enum tpp_collective tensor_collective)
 {
     const double w = builder->stack->weight_bytes, h = builder->hidden;
-    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT, TPP_ALL_TO_ALL, w * experts->routed * h, TPP_NO_OP);
+    const uint32_t before = builder->program->num_ops;
+    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT, TPP_ALL_TO_ALL, w * experts->arriving * h, TPP_NO_OP);
+    if (builder->program->num_ops > before)
+        builder->program->ops[before].dispatch = experts->dispatch;
     tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT_TENSOR, tensor_collective,
                            w * experts->rows * experts->count * h, TPP_NO_OP);
 }
@@ -165,14 +188,19 @@ void tpp_build_moe_forward(struct tpp_builder *builder)
 {
     const struct experts experts = experts_start(builder);
     const double rows = experts.rows, h = builder->hidden;
+    builder->modules |= TPP_MODULE_MOE;
     build_router(builder, TPP_SECTION_FORWARD, &experts);
     build_permute(builder, TPP_SECTION_FORWARD, &experts);
     build_exchange(builder, "dispatch", TPP_SECTION_FORWARD, &experts, TPP_ALL_GATHER);
     build_grouped(builder, "expert in", TPP_SECTION_FORWARD, &experts, rows, experts.in_width, h);
+    builder->modules |= TPP_MODULE_EXPERT_ACTIVATION;
     build_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
+    builder->modules &= ~(uint32_t)TPP_MODULE_EXPERT_ACTIVATION;
     build_grouped(builder, "expert out", TPP_SECTION_FORWARD, &experts, rows, h, experts.out_width);
     build_exchange(builder, "combine", TPP_SECTION_FORWARD, &experts, TPP_REDUCE_SCATTER);
+    builder->modules |= TPP_MODULE_SHARED_EXPERTS;
     build_shared_forward(builder);
+    builder->modules &= ~(uint32_t)(TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS);
 }
 
 void tpp_build_moe_backward(struct tpp_builder *builder)

@@ -13,6 +13,7 @@ struct tpp_builder {
     struct tpp_program *program;
     uint32_t tensor_parallel;
     bool sequence_parallel;
+    uint32_t modules;     /* of the operations added next */
     bool frozen;          /* base weights have no gradient (LoRA, QLoRA) */
     double hidden;        /* h */
     double tokens;        /* n */
@@ -39,11 +40,15 @@ struct tpp_op *tpp_builder_op(struct tpp_builder *builder, const char *name, enu
 /* Return the index of the new op, or TPP_NO_OP when there is nothing to do. */
 int tpp_builder_memory(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
                        double bytes, double kernels);
+/* What the products of linear layers multiply. */
+enum tpp_number tpp_builder_number(const struct tpp_builder *builder);
 int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
                      double m, double n, double k);
 void tpp_builder_collective(struct tpp_builder *builder, const char *name, enum tpp_section section,
                             enum tpp_group_kind group, enum tpp_collective collective, double bytes, int hidden_behind);
 void tpp_builder_tensor(struct tpp_builder *builder, const char *name, enum tpp_tensor_life life, double bytes);
+/* SAVED, or REPEATED when selective recomputation runs one of `modules` again. */
+void tpp_builder_kept(struct tpp_builder *builder, const char *name, uint32_t modules, double bytes);
 
 /* One linear layer with its adapters and quantisation; program_linear.c. */
 void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_linear *linear);

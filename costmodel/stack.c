@@ -148,7 +148,7 @@ enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gp
     if (stack->attention < TPP_FLASH_KERNEL_COUNT && gpu->flash_forward_fraction[stack->attention] <= 0)
         return tpp_fail(err, TPP_E_UNSUPPORTED, "stack.attention", "choose another attention kernel",
                         "%s has no %s attention kernel", gpu->name, tpp_attention_kernel_name(stack->attention));
-    if (job->precision == TPP_PRECISION_FP8 && gpu->fp8_flops_per_second <= 0)
+    if (tpp_precision_is_fp8(job->precision) && gpu->fp8_flops_per_second <= 0)
         return tpp_fail(err, TPP_E_UNSUPPORTED, "job.precision",
                         gpu->has_bf16 ? "use bf16, or a GPU with FP8 tensor cores"
                                       : "use fp16, or a GPU with FP8 tensor cores",

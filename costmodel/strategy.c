@@ -1,6 +1,7 @@
 #include "costmodel/strategy.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* No size is larger than the world, and products of three fit 64 bits. */
 #define MAX_SIZE TPP_JOB_MAX_GPUS
@@ -125,7 +126,7 @@ enum tpp_code tpp_strategy_complete(struct tpp_strategy *strategy, const struct 
 /* Slots of one chunk when embedding and loss count as layers (cost-model 2.6). */
 static uint32_t accounted_layers(const struct tpp_strategy *s, uint32_t num_layers)
 {
-    return num_layers + s->account_for_embedding + s->account_for_loss;
+    return num_layers + s->account_for_embedding + s->account_for_loss + s->last_chunk_less;
 }
 
 /* Layers of a whole stage with first and last counts; the stages between share the rest. */
@@ -152,8 +153,9 @@ uint32_t tpp_strategy_chunk_layers(const struct tpp_strategy *strategy, uint32_t
         return uneven_stage_layers(strategy, num_layers, stage) / v;
     }
     const bool is_first = strategy->account_for_embedding && stage == 0 && chunk == 0;
-    const bool is_last = strategy->account_for_loss && stage == p - 1 && chunk == v - 1;
-    return accounted_layers(strategy, num_layers) / (p * v) - is_first - is_last;
+    const bool is_last = stage == p - 1 && chunk == v - 1;
+    return accounted_layers(strategy, num_layers) / (p * v) - is_first -
+           (is_last ? strategy->account_for_loss + strategy->last_chunk_less : 0);
 }
 
 /* Every field in the order of the struct; the first that differs decides. */
@@ -191,6 +193,7 @@ int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy
     ORDER(shard_group);
     ORDER(reshard_after_forward);
     ORDER(recompute);
+    ORDER(recompute_modules);
     ORDER(recompute_method);
     ORDER(recompute_num_layers);
     ORDER(schedule);
@@ -198,12 +201,15 @@ int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy
     ORDER(last_stage_layers);
     ORDER(account_for_embedding);
     ORDER(account_for_loss);
+    ORDER(last_chunk_less);
     ORDER(balanced_split);
     ORDER(reduce_bucket_size);
     ORDER(allgather_bucket_size);
     ORDER(overlap_grad_reduce);
     ORDER(overlap_param_gather);
     ORDER(tp_comm_overlap);
+    ORDER(dispatch);
+    ORDER(expert_overlap);
     ORDER(offload);
     ORDER(placed_tensor_ranks_per_node);
     ORDER(placed_context_ranks_per_node);
@@ -232,4 +238,35 @@ const char *tpp_context_kind_name(enum tpp_context_kind kind)
 {
     static const char *const names[] = {"ring", "all-gather", "ulysses", "hybrid"};
     return (unsigned)kind <= TPP_CONTEXT_HYBRID ? names[kind] : NULL;
+}
+
+const char *tpp_dispatch_name(enum tpp_dispatch dispatch)
+{
+    static const char *const names[] = {"all-to-all", "deepep", "hybridep"};
+    return (unsigned)dispatch <= TPP_DISPATCH_HYBRIDEP ? names[dispatch] : NULL;
+}
+
+static const char *const module_names[] = {"core_attn", "moe_act", "layernorm",     "mla_up_proj",
+                                           "mlp",       "moe",     "shared_experts"};
+enum { NUM_MODULES = sizeof module_names / sizeof module_names[0] };
+
+const char *tpp_recompute_module_name(uint32_t bit)
+{
+    for (unsigned i = 0; i < NUM_MODULES; i++) {
+        if (bit == UINT32_C(1) << i) {
+            return module_names[i];
+        }
+    }
+    return NULL;
+}
+
+bool tpp_recompute_module_parse(const char *text, uint32_t *bit)
+{
+    for (unsigned i = 0; i < NUM_MODULES; i++) {
+        if (strcmp(text, module_names[i]) == 0) {
+            *bit = UINT32_C(1) << i;
+            return true;
+        }
+    }
+    return false;
 }

@@ -12,6 +12,18 @@
 #include <stdint.h>
 
 enum tpp_recompute { TPP_RECOMPUTE_NONE, TPP_RECOMPUTE_SELECTIVE, TPP_RECOMPUTE_FULL };
+/* What selective recomputation runs again, bits of recompute_modules: Megatron-Core's --recompute-modules. */
+enum {
+    TPP_MODULE_CORE_ATTENTION = 1,
+    TPP_MODULE_EXPERT_ACTIVATION = 2, /* moe_act */
+    TPP_MODULE_LAYER_NORM = 4,
+    TPP_MODULE_LATENT_UP = 8,         /* mla_up_proj: up-projections, rotary embedding, the copies of q, k and v */
+    TPP_MODULE_MLP = 16,              /* of dense layers */
+    TPP_MODULE_MOE = 32,              /* all from router to combine, its transfers too */
+    TPP_MODULE_SHARED_EXPERTS = 64,
+    TPP_MODULE_ALL = 127,
+    TPP_MODULE_WHOLE_LAYER = 128, /* of no list: full recomputation of a multi-token-prediction block */
+};
 enum tpp_recompute_method { TPP_RECOMPUTE_UNIFORM, TPP_RECOMPUTE_BLOCK };
 /* Pipeline schedules (cost-model 8.1, costmodel/schedules/schedule.h). */
 enum tpp_schedule {
@@ -28,6 +40,9 @@ enum tpp_schedule {
     TPP_SCHEDULE_COUNT,
 };
 enum tpp_context_kind { TPP_CONTEXT_RING, TPP_CONTEXT_ALL_GATHER, TPP_CONTEXT_ULYSSES, TPP_CONTEXT_HYBRID };
+/* How tokens reach their experts. ALL_TO_ALL sends every copy of a token by itself (NCCL). DEEPEP and HYBRIDEP send a token
+ * once to each node that has one of its experts and forward it over NVLink, once to each rank there. */
+enum tpp_dispatch { TPP_DISPATCH_ALL_TO_ALL, TPP_DISPATCH_DEEPEP, TPP_DISPATCH_HYBRIDEP };
 enum tpp_offload { TPP_OFFLOAD_NONE, TPP_OFFLOAD_OPTIMIZER };
 
 #define TPP_MAX_PIPELINE_PARALLEL 512
@@ -50,16 +65,22 @@ struct tpp_strategy {
     uint32_t shard_group;             /* ranks a replica is sharded over (HSDP, zero groups); 0 = all of dp*c */
     bool reshard_after_forward;       /* ZeRO-3 / FSDP: weights are gathered again for backward */
     enum tpp_recompute recompute;
+    uint32_t recompute_modules;       /* SELECTIVE: TPP_MODULE_* bits; 0 = the attention core */
     enum tpp_recompute_method recompute_method;
     uint32_t recompute_num_layers;    /* BLOCK: layers of a stage that are recomputed; UNIFORM: layers a unit; 0 = all / 1 */
     enum tpp_schedule schedule;
     uint32_t first_stage_layers, last_stage_layers; /* 0 = not given */
     bool account_for_embedding, account_for_loss;
+    uint32_t last_chunk_less;         /* layers that the last chunk holds less than the others, for the loss and MTP blocks
+                                         (Megatron's explicit layouts); not together with account_for_loss */
     bool balanced_split;              /* layers need not divide: the first L mod p stages hold one more (DeepSpeed engine) */
     uint64_t reduce_bucket_size;      /* elements; 0 = the framework's default */
     uint64_t allgather_bucket_size;   /* elements; 0 = the framework's default */
     bool overlap_grad_reduce, overlap_param_gather;
     bool tp_comm_overlap;             /* user-buffer / async tensor-parallel overlap, rho of section 7 */
+    enum tpp_dispatch dispatch;       /* models with experts */
+    bool expert_overlap;              /* dispatch and combine of one micro-batch run beside the compute of another (Megatron's
+                                         --overlap-moe-expert-parallel-comm) */
     enum tpp_offload offload;
     /* Ranks of a tensor-parallel group in one node when a placement other than rank order is given (`--placement`, field
      * note A4); 0 = rank order decides. */
@@ -81,8 +102,9 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
 
 /* "tp=4,pp=2,vp=1,dp=4,cp=1,ep=1,mbs=2,zero=1,recompute=selective,sp=1,...". Keys: tp pp vp dp cp ep etp mbs gas (number of
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
+ * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap
  * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) first_layers last_layers
- * account_embedding account_loss shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather tp_overlap
+ * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather tp_overlap
  * offload (none|optimizer) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
  * Starts from tpp_strategy_defaults; `recompute=full:12` is short for block recomputation of 12 layers. */
 enum tpp_code tpp_strategy_parse(const char *text, struct tpp_strategy *strategy, struct tpp_error *err);
@@ -99,6 +121,10 @@ const char *tpp_recompute_name(enum tpp_recompute recompute);          /* "none"
 const char *tpp_schedule_name(enum tpp_schedule schedule);             /* "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipev" ... */
 /* Two chunks a stage that go there and back: the first stage holds the embedding and the head (zb-v, dualpipev). */
 bool tpp_schedule_is_v_shaped(enum tpp_schedule schedule);
+const char *tpp_dispatch_name(enum tpp_dispatch dispatch);             /* "all-to-all", "deepep", "hybridep" */
+/* Name of one TPP_MODULE_* bit: "core_attn", "moe_act", ...; NULL when it is none. */
+const char *tpp_recompute_module_name(uint32_t bit);
+bool tpp_recompute_module_parse(const char *text, uint32_t *bit);
 const char *tpp_context_kind_name(enum tpp_context_kind kind);         /* "ring", "all-gather", "ulysses", "hybrid" */
 
 #endif

@@ -17,6 +17,9 @@ static enum tpp_code check_enums(const struct tpp_strategy *s, struct tpp_error 
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.context_kind", NULL, "unknown kind of context parallelism %d",
                         (int)s->context_kind);
     }
+    if (tpp_dispatch_name(s->dispatch) == NULL) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.dispatch", NULL, "unknown kind of dispatch %d", (int)s->dispatch);
+    }
     if ((unsigned)s->offload > TPP_OFFLOAD_OPTIMIZER) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.offload", NULL, "unknown kind of offload %d", (int)s->offload);
     }
@@ -153,6 +156,10 @@ static enum tpp_code check_experts(const struct tpp_strategy *s, const struct tp
 {
     static const char where[] = "strategy.expert_parallel";
     const uint32_t e = s->expert_parallel, et = s->expert_tensor_parallel;
+    if (s->expert_overlap && e == 1) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.expert_overlap", "set ep above 1, or drop ep_overlap",
+                        "there is no dispatch to overlap with ep = 1");
+    }
     if (model->num_experts == 0) {
         if (e > 1 || (et > 1 && et != s->tensor_parallel)) {
             return tpp_fail(err, TPP_E_STRATEGY, where, "set ep=1 and drop etp",
@@ -210,7 +217,8 @@ static enum tpp_code check_stage_counts(const struct tpp_strategy *s, uint32_t n
 
 static enum tpp_code check_balanced_split(const struct tpp_strategy *s, uint32_t num_layers, struct tpp_error *err)
 {
-    if (s->virtual_pipeline_stages > 1 || s->account_for_embedding || s->account_for_loss || has_stage_counts(s)) {
+    if (s->virtual_pipeline_stages > 1 || s->account_for_embedding || s->account_for_loss || s->last_chunk_less > 0 ||
+        has_stage_counts(s)) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.balanced_split",
                         "drop balanced_split or the other split options",
                         "a balanced split excludes vp > 1, stage counts and counting embedding or loss as layers");
@@ -228,7 +236,11 @@ static enum tpp_code check_layers(const struct tpp_strategy *s, const struct tpp
     if (s->balanced_split) {
         return check_balanced_split(s, num_layers, err);
     }
-    const uint32_t extra = s->account_for_embedding + s->account_for_loss;
+    if (s->last_chunk_less > 0 && (s->account_for_loss || s->last_chunk_less > num_layers)) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.last_chunk_less", "use account_loss or last_chunk_less",
+                        "a last chunk of %u layers less than the others, of %u", s->last_chunk_less, num_layers);
+    }
+    const uint32_t extra = s->account_for_embedding + s->account_for_loss + s->last_chunk_less;
     if (has_stage_counts(s)) {
         if (extra > 0) {
             return tpp_fail(err, TPP_E_STRATEGY, "strategy.first_stage_layers", "use one of the two",
@@ -242,6 +254,10 @@ static enum tpp_code check_layers(const struct tpp_strategy *s, const struct tpp
                         "%u layers%s do not divide by pp * vp = %u * %u", num_layers + extra,
                         extra > 0 ? " (embedding or loss counted)" : "", p, v);
     }
+    if ((num_layers + extra) / (p * v) < s->last_chunk_less) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.last_chunk_less", "take fewer layers off the last chunk",
+                        "chunks of %u layers cannot lose %u", (num_layers + extra) / (p * v), s->last_chunk_less);
+    }
     return TPP_OK;
 }
 
@@ -252,7 +268,8 @@ static enum tpp_code check_v_shape(const struct tpp_strategy *s, struct tpp_erro
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.schedule", "set vp=2", "schedule %s with vp = %u",
                         tpp_schedule_name(s->schedule), s->virtual_pipeline_stages);
     }
-    if (has_stage_counts(s) || s->account_for_embedding || s->account_for_loss || s->balanced_split) {
+    if (has_stage_counts(s) || s->account_for_embedding || s->account_for_loss || s->last_chunk_less > 0 ||
+        s->balanced_split) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.schedule", "drop the split options",
                         "schedule %s has the first and the last layers on one stage and takes no uneven split",
                         tpp_schedule_name(s->schedule));
@@ -340,6 +357,10 @@ static enum tpp_code check_recompute(const struct tpp_strategy *s, struct tpp_er
         (s->recompute_num_layers > 0 || s->recompute_method != TPP_RECOMPUTE_UNIFORM)) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.recompute_num_layers", "set recompute=full, or drop them",
                         "a method or a number of layers belongs to full recomputation only");
+    }
+    if (s->recompute_modules > TPP_MODULE_ALL || (s->recompute_modules != 0 && s->recompute != TPP_RECOMPUTE_SELECTIVE)) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.recompute_modules", "set recompute=selective, or drop them",
+                        "a list of modules belongs to selective recomputation only");
     }
     return TPP_OK;
 }

@@ -16,6 +16,8 @@ enum field_kind {
     FIELD_METHOD,
     FIELD_SCHEDULE,
     FIELD_CONTEXT,
+    FIELD_DISPATCH,
+    FIELD_MODULES,
     FIELD_OFFLOAD
 };
 
@@ -47,6 +49,8 @@ static const struct field fields[] = {
     FIELD("cp_kind", FIELD_CONTEXT, context_kind, false, "ring, all-gather, ulysses or hybrid"),
     FIELD("ulysses", FIELD_U32, ulysses_parallel, false, "a whole number of ranks"),
     FIELD("recompute", FIELD_RECOMPUTE, recompute, true, "none, selective, full or full:LAYERS"),
+    FIELD("recompute_modules", FIELD_MODULES, recompute_modules, false,
+          "core_attn, moe_act, layernorm, mla_up_proj, mlp, moe or shared_experts with + between"),
     FIELD("recompute_method", FIELD_METHOD, recompute_method, false, "uniform or block"),
     FIELD("recompute_layers", FIELD_U32, recompute_num_layers, false, "a whole number of layers"),
     FIELD("schedule", FIELD_SCHEDULE, schedule, false,
@@ -55,6 +59,7 @@ static const struct field fields[] = {
     FIELD("last_layers", FIELD_U32, last_stage_layers, false, "a whole number of layers"),
     FIELD("account_embedding", FIELD_BOOL, account_for_embedding, false, "0 or 1"),
     FIELD("account_loss", FIELD_BOOL, account_for_loss, false, "0 or 1"),
+    FIELD("last_chunk_less", FIELD_U32, last_chunk_less, false, "a whole number of layers"),
     FIELD("balanced_split", FIELD_BOOL, balanced_split, false, "0 or 1"),
     FIELD("shard", FIELD_U32, shard_group, false, "a whole number of ranks"),
     FIELD("reduce_bucket", FIELD_U64, reduce_bucket_size, false, "a whole number of elements"),
@@ -62,6 +67,8 @@ static const struct field fields[] = {
     FIELD("overlap_grad_reduce", FIELD_BOOL, overlap_grad_reduce, false, "0 or 1"),
     FIELD("overlap_param_gather", FIELD_BOOL, overlap_param_gather, false, "0 or 1"),
     FIELD("tp_overlap", FIELD_BOOL, tp_comm_overlap, false, "0 or 1"),
+    FIELD("dispatch", FIELD_DISPATCH, dispatch, false, "all-to-all, deepep or hybridep"),
+    FIELD("ep_overlap", FIELD_BOOL, expert_overlap, false, "0 or 1"),
     FIELD("offload", FIELD_OFFLOAD, offload, false, "none or optimizer"),
     FIELD("reshard", FIELD_BOOL, reshard_after_forward, false, "0 or 1"),
     FIELD("placed_tp", FIELD_U32, placed_tensor_ranks_per_node, false, "a whole number of ranks"),
@@ -93,6 +100,8 @@ static const char *enum_name(enum field_kind kind, unsigned value)
         return tpp_schedule_name((enum tpp_schedule)value);
     case FIELD_CONTEXT:
         return tpp_context_kind_name((enum tpp_context_kind)value);
+    case FIELD_DISPATCH:
+        return tpp_dispatch_name((enum tpp_dispatch)value);
     default:
         return offload_name(value);
     }
@@ -101,7 +110,8 @@ static const char *enum_name(enum field_kind kind, unsigned value)
 /* The enums of a strategy have no negative value, so the compiler stores them as unsigned int. */
 static_assert(sizeof(enum tpp_recompute) == sizeof(unsigned) && sizeof(enum tpp_schedule) == sizeof(unsigned) &&
                   sizeof(enum tpp_offload) == sizeof(unsigned) && sizeof(enum tpp_context_kind) == sizeof(unsigned) &&
-                  sizeof(enum tpp_recompute_method) == sizeof(unsigned),
+                  sizeof(enum tpp_recompute_method) == sizeof(unsigned) &&
+                  sizeof(enum tpp_dispatch) == sizeof(unsigned),
               "fields of an enum type are copied as unsigned int");
 
 static uint64_t get_field(const struct tpp_strategy *strategy, const struct field *field)
@@ -195,6 +205,27 @@ static bool parse_enum(enum field_kind kind, const char *value, uint64_t *out)
     return false;
 }
 
+/* "moe_act+layernorm": each name once. */
+static bool parse_modules(const char *value, uint64_t *out)
+{
+    char word[MAX_WORD + 1];
+    *out = 0;
+    for (;;) {
+        const size_t length = strcspn(value, "+");
+        uint32_t bit;
+        memcpy(word, value, length); /* a value is at most MAX_WORD long */
+        word[length] = '\0';
+        if (!tpp_recompute_module_parse(word, &bit) || (*out & bit) != 0) {
+            return false;
+        }
+        *out |= bit;
+        if (value[length] == '\0') {
+            return true;
+        }
+        value += length + 1;
+    }
+}
+
 static bool parse_value(const struct field *field, const char *value, uint64_t *out)
 {
     switch (field->kind) {
@@ -204,6 +235,8 @@ static bool parse_value(const struct field *field, const char *value, uint64_t *
         return tpp_parse_count(value, NULL, out, NULL) == TPP_OK;
     case FIELD_BOOL:
         return parse_flag(value, out);
+    case FIELD_MODULES:
+        return parse_modules(value, out);
     default:
         return parse_enum(field->kind, value, out);
     }
@@ -304,6 +337,18 @@ enum tpp_code tpp_strategy_parse(const char *text, struct tpp_strategy *strategy
     return TPP_OK;
 }
 
+static void format_modules(const char *key, uint32_t modules, struct tpp_text *out)
+{
+    const char *separator = "";
+    tpp_text_format(out, "%s=", key);
+    for (uint32_t bit = 1; bit <= TPP_MODULE_ALL; bit <<= 1) {
+        if ((modules & bit) != 0) {
+            tpp_text_format(out, "%s%s", separator, tpp_recompute_module_name(bit));
+            separator = "+";
+        }
+    }
+}
+
 static void format_field(const struct tpp_strategy *strategy, const struct field *field, struct tpp_text *out)
 {
     const uint64_t value = get_field(strategy, field);
@@ -312,6 +357,9 @@ static void format_field(const struct tpp_strategy *strategy, const struct field
     case FIELD_U64:
     case FIELD_BOOL:
         tpp_text_format(out, "%s=%llu", field->key, (unsigned long long)value);
+        break;
+    case FIELD_MODULES:
+        format_modules(field->key, (uint32_t)value, out);
         break;
     default:
         tpp_text_format(out, "%s=%s", field->key, enum_name(field->kind, (unsigned)value));

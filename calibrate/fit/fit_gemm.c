@@ -41,7 +41,7 @@ static double predict(const struct tpp_hardware *hardware, const struct tpp_samp
                                   .batch = sample->gemm.num_products,
                                   .kind = sample->gemm.accumulates ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
                                   .element_bytes = 2,
-                                  .fp8 = sample->gemm.format == TPP_FORMAT_FP8};
+                                  .number = sample->gemm.format == TPP_FORMAT_FP8 ? TPP_NUMBER_FP8 : TPP_NUMBER_PLAIN};
     return tpp_gemm_burst_seconds(&hardware->gpu, &gemm);
 }
 

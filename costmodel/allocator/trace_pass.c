@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define LIFE(name) (1U << (TPP_TENSOR_##name))
-static const unsigned full_list = LIFE(INPUT) | LIFE(SAVED) | LIFE(EAGER) | LIFE(CORE);
+static const unsigned full_list = LIFE(INPUT) | LIFE(SAVED) | LIFE(EAGER) | LIFE(REPEATED);
 
 static double sum_of(const struct tpp_program *program, unsigned lives)
 {
@@ -177,7 +177,7 @@ static void write_dummies(struct tpp_tracer *tracer, const struct tpp_program *p
 static void write_reselected(struct tpp_tracer *tracer, const struct tpp_program *program, struct tpp_tensor_ids *ids)
 {
     if (tracer->evaluator->stack->framework != TPP_FRAMEWORK_TORCHTITAN) {
-        write_list(tracer, program, LIFE(CORE), 1, ids);
+        write_list(tracer, program, LIFE(REPEATED), 1, ids);
         return;
     }
     const unsigned list = full_list & ~LIFE(INPUT);

@@ -267,8 +267,7 @@ static enum tpp_code read_batch(struct tpp_json row, struct tpp_run_facts *facts
     return code;
 }
 
-/* "recompute_detail" is a text or a list of module names. A list that names the attention core alone is Megatron's own
- * selective recomputation; any other module is not. */
+/* "recompute_detail" is a text or a list of Megatron's module names ("core attention" is one of other sources). */
 static void read_recompute_detail(struct tpp_json row, struct tpp_run_facts *facts)
 {
     struct tpp_json value, item;
@@ -279,8 +278,12 @@ static void read_recompute_detail(struct tpp_json row, struct tpp_run_facts *fac
     for (size_t i = 0; i < tpp_json_size(value); i++) {
         if (!tpp_json_at(value, i, &item, NULL) || tpp_json_as_string(item, &name, NULL) != TPP_OK)
             continue;
-        if (!tpp_run_mentions(name, "core_attn") && !tpp_run_mentions(name, "core attention"))
-            facts->recomputes_modules = true;
+        uint32_t bit = 0;
+        if (tpp_run_mentions(name, "core attention"))
+            bit = TPP_MODULE_CORE_ATTENTION;
+        else if (!tpp_recompute_module_parse(name, &bit))
+            facts->has_unknown_module = true;
+        facts->recompute_modules |= bit;
     }
 }
 

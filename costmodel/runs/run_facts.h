@@ -45,7 +45,8 @@ struct tpp_run_facts {
     struct tpp_run_model_facts model;
     struct tpp_run_parallel_facts parallel;
     bool complete, suspect, remeasured;
-    bool recomputes_modules;          /* a list of modules other than the attention core */
+    uint32_t recompute_modules;       /* TPP_MODULE_* bits of a list of names; 0: none given */
+    bool has_unknown_module;          /* the list names one that is no such bit */
     double step_seconds, peak_memory; /* 0 = not measured; memory in the unit of memory_unit */
     const char *memory_unit, *memory_kind;
     enum tpp_run_answer out_of_memory;

@@ -61,8 +61,6 @@ static bool check_model_kind(const struct tpp_run_facts *facts, struct tpp_run *
         return tpp_run_skip(run, "sizes of the experts not published");
     if (model->has_latent_attention && (model->kv_lora_rank == 0 || model->qk_head_dim == 0 || model->v_head_dim == 0))
         return tpp_run_skip(run, "ranks of the latent attention not published");
-    if (model->mtp_layers > 0)
-        return tpp_run_skip(run, "multi-token prediction is not modelled");
     return true;
 }
 
@@ -84,8 +82,8 @@ static bool check_schedule(const struct tpp_run_facts *facts, struct tpp_run *ru
 
 static bool check_recompute(const struct tpp_run_facts *facts, struct tpp_run *run)
 {
-    if (strcmp(facts->recompute, "selective") == 0 && facts->recomputes_modules)
-        return tpp_run_skip(run, "recomputing single modules is not modelled");
+    if (strcmp(facts->recompute, "selective") == 0 && facts->has_unknown_module)
+        return tpp_run_skip(run, "a recomputed module is not known");
     if (strcmp(facts->recompute, "selective") == 0 &&
         (tpp_run_mentions(facts->recompute_detail, "JAX") || tpp_run_mentions(facts->recompute_detail, "SAVE_")))
         return tpp_run_skip(run, "JAX rematerialisation policies are not modelled");
@@ -260,11 +258,33 @@ bool tpp_run_read_job(const struct tpp_run_facts *facts, struct tpp_run *run)
         return tpp_run_skip(run, "task %.60s is not known", facts->task[0] == '\0' ? "(none)" : facts->task);
     if (tpp_job_is_adapter(job))
         read_adapter(facts->notes, job);
+    job->mtp_num_layers = (uint32_t)(facts->model.mtp_layers <= UINT32_MAX ? facts->model.mtp_layers : UINT32_MAX);
+    /* "MoE token-drop (capacity factor 1, padded)", "capacity factor 1.0 padded" of NVIDIA's recipes. */
+    if (run->model.num_experts > 0 && tpp_run_mentions(facts->notes, "capacity factor 1"))
+        job->expert_capacity_factor = 1;
     job->hidden_dropout = job->attention_dropout = tpp_run_dropout(facts);
     job->attention_block_length = tpp_run_packed_document_tokens(facts);
     if (tpp_job_check(job, &run->model, &err) != TPP_OK)
         return tpp_run_skip(run, "job: %s", err.message);
     return true;
+}
+
+/* The layouts that Megatron-Bridge's recipes write out for DeepSeek-V3 and Kimi-K2, whose 61 layers divide over nothing
+ * (deepseek_v3.py, "Et*4|(t*4|)*14tmL" and the like; perf recipes, "Et|(tt|)*30mL"): all chunks alike but the last, which
+ * holds what is left beside the loss and the multi-token-prediction block; the first is one short when they do not
+ * come out otherwise. */
+static bool read_explicit_layout(struct tpp_run *run, uint32_t chunks)
+{
+    const uint32_t layers = run->model.num_layers;
+    for (uint32_t short_first = 0; short_first <= 1; short_first++) {
+        const uint32_t each = (layers + short_first + chunks - 1) / chunks, less = each * chunks - layers - short_first;
+        if (less > each)
+            continue;
+        run->strategy.account_for_embedding = short_first == 1;
+        run->strategy.last_chunk_less = less;
+        return run->model.kv_lora_rank > 0;
+    }
+    return false;
 }
 
 /* Layers that do not divide evenly: Megatron's scripts count embedding and loss as a layer each where that makes them
@@ -283,6 +303,8 @@ static bool read_split(const struct tpp_run_facts *facts, struct tpp_run *run)
         strategy->account_for_embedding = strategy->account_for_loss = true;
         return true;
     }
+    if (is_megatron && read_explicit_layout(run, chunks))
+        return true;
     if (is_megatron)
         return tpp_run_skip(run, "layers of each stage not published and %u do not divide over %u", layers, chunks);
     strategy->balanced_split = layers % chunks != 0;
@@ -325,8 +347,10 @@ static void read_sharding(const struct tpp_run_facts *facts, const struct tpp_st
 static void read_recompute(const struct tpp_run_facts *facts, const struct tpp_model *model,
                            struct tpp_strategy *strategy)
 {
-    if (strcmp(facts->recompute, "selective") == 0)
+    if (strcmp(facts->recompute, "selective") == 0) {
         strategy->recompute = TPP_RECOMPUTE_SELECTIVE;
+        strategy->recompute_modules = facts->recompute_modules;
+    }
     if (strcmp(facts->recompute, "full") != 0)
         return;
     strategy->recompute = TPP_RECOMPUTE_FULL;
@@ -353,6 +377,29 @@ static bool read_batch(const struct tpp_run_facts *facts, struct tpp_run *run)
     return true;
 }
 
+/* Megatron-Bridge's recipes for DeepSeek-V3 on 1024 H100 (scripts/performance/configs/deepseek, enable_deepep=True,
+ * set_moe_a2a_overlap_overrides; False and absent on B200 and GB200), which its tables of the first releases leave out. */
+static bool is_bridge_deepseek_on_hopper(const struct tpp_run_facts *facts)
+{
+    return tpp_run_mentions(facts->framework, "Megatron-Bridge") && is_family(facts, "deepseek-v3") &&
+           tpp_run_mentions(facts->gpu, "H100");
+}
+
+/* The sources name the dispatcher where it is not NCCL's all-to-all, and the overlap where it is on. NeMo AutoModel's
+ * table has "TE + DeepEP" for all its models with experts (docs/performance-summary.md, "Kernel Optimizations"). */
+static void read_dispatch(const struct tpp_run_facts *facts, struct tpp_strategy *strategy)
+{
+    const bool is_bridge_deepseek = is_bridge_deepseek_on_hopper(facts);
+    if (tpp_run_mentions(facts->notes, "hybridep"))
+        strategy->dispatch = TPP_DISPATCH_HYBRIDEP;
+    else if (tpp_run_mentions(facts->notes, "deepep") || is_bridge_deepseek ||
+             tpp_run_mentions(facts->framework, "AutoModel"))
+        strategy->dispatch = TPP_DISPATCH_DEEPEP;
+    strategy->expert_overlap =
+        strategy->expert_parallel > 1 && (is_bridge_deepseek || tpp_run_mentions(facts->notes, "a2a overlap on") ||
+                                          tpp_run_mentions(facts->notes, "EP overlap on"));
+}
+
 bool tpp_run_read_strategy(const struct tpp_run_facts *facts, struct tpp_run *run)
 {
     const struct tpp_run_parallel_facts *from = &facts->parallel;
@@ -366,6 +413,7 @@ bool tpp_run_read_strategy(const struct tpp_run_facts *facts, struct tpp_run *ru
         strategy->expert_parallel = from->expert > 1 ? (uint32_t)from->expert : 1;
         strategy->expert_tensor_parallel =
             from->expert_tensor > 0 ? (uint32_t)from->expert_tensor : strategy->tensor_parallel;
+        read_dispatch(facts, strategy);
     }
     strategy->virtual_pipeline_stages = from->pipeline > 1 && from->chunks > 1 ? (uint32_t)from->chunks : 1;
     if (from->pipeline > run->model.num_layers || from->chunks > run->model.num_layers)

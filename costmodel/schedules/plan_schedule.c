@@ -54,7 +54,7 @@ static struct tpp_schedule_chunk make_chunk(const struct view *view, uint32_t in
     const struct tpp_layer *mean = tpp_stage_layer(assembly, &view->stages[index]);
     out.forward_seconds +=
         num_layers * assembly->sharded.forward_extra_seconds + (chunk == 0 ? assembly->root_seconds : 0);
-    out.backward_seconds += num_layers * (assembly->sharded.backward_extra_seconds + assembly->core_seconds) +
+    out.backward_seconds += num_layers * (assembly->sharded.backward_extra_seconds + mean->repeated_seconds) +
                             tpp_recomputed_layers(view->strategy, num_layers) * mean->section_seconds[TPP_SECTION_FORWARD];
     add_share_of_stage(view, index, num_layers, &out);
     return out;
@@ -74,6 +74,7 @@ static void make_chunks(const struct view *view, struct tpp_schedule_chunk *chun
     }
     add_layers(view->assembly->embedding, 1, &chunks[0]);
     add_layers(view->assembly->head, 1, &chunks[num_chunks - 1]);
+    chunks[num_chunks - 1].backward_seconds += view->assembly->head->repeated_seconds;
 }
 
 enum tpp_code tpp_plan_schedule(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,

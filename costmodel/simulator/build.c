@@ -184,9 +184,9 @@ void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulat
         else if (share > 0)
             tpp_pen_compute(pen, share * unit->compute_seconds[TPP_PASS_FORWARD],
                             share * unit->other_seconds[TPP_PASS_FORWARD]);
-        if (unit->core_seconds > 0)
-            tpp_pen_compute(pen, unit->core_seconds, 0);
     }
+    if (pass == TPP_PASS_BACKWARD && unit->repeated_seconds > 0)
+        tpp_pen_compute(pen, unit->repeated_seconds, 0);
     pen_plain(pen, unit, pass);
     /* In detail, the segments of BACKWARD hold both. */
     if (pass == TPP_PASS_BACKWARD && !build->splits_backward && !(unit->segments && pen->in_detail))

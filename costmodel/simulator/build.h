@@ -45,7 +45,7 @@ struct tpp_segment_list {
 struct tpp_unit {
     double compute_seconds[TPP_PASS_COUNT]; /* scaled by a slow GPU */
     double other_seconds[TPP_PASS_COUNT];   /* exposed transfers inside */
-    double core_seconds;                    /* recomputed attention cores, in BACKWARD */
+    double repeated_seconds;                /* selective recomputation, in BACKWARD */
     double elements[TPP_PARAMETERS_COUNT];  /* trainable parameters of a rank */
     double gathered_bytes;                  /* ZeRO-3: of its weights */
     struct tpp_segment_list *segments;      /* [TPP_PASS_COUNT], when operations are simulated */

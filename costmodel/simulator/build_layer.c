@@ -30,6 +30,7 @@ static void read_layer(const struct tpp_build *build, const struct tpp_layer *la
     split_section(layer, TPP_SECTION_WEIGHT, &unit->compute_seconds[TPP_PASS_WEIGHT],
                   &unit->other_seconds[TPP_PASS_WEIGHT]);
     unit->compute_seconds[TPP_PASS_WEIGHT] += accumulation_seconds(build, layer);
+    unit->repeated_seconds = layer->repeated_seconds;
     const double experts = tpp_job_is_adapter(build->evaluator->job) ? 0 : layer->expert_parameters;
     unit->elements[TPP_PARAMETERS_DENSE] = layer->trainable_parameters - experts;
     unit->elements[TPP_PARAMETERS_EXPERT] = experts;
@@ -173,7 +174,6 @@ enum tpp_code tpp_build_units(struct tpp_build *build, struct tpp_error *err)
     for (int kind = 0; kind < TPP_UNIT_COUNT; kind++)
         if (layers[kind])
             read_layer(build, layers[kind], &build->units[kind]);
-    build->units[TPP_UNIT_LAYER].core_seconds = build->units[TPP_UNIT_MOE].core_seconds = build->assembly.core_seconds;
     bool with_sends;
     const bool share = tpp_build_layers_share_links(build, &with_sends);
     const bool is_asked = build->options->detail == TPP_DETAIL_OPS;

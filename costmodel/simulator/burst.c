@@ -3,12 +3,11 @@
 #include "costmodel/simulator/contention.h"
 
 /* One layer's backward on a middle stage, recomputation included. */
-static double backward_seconds(const struct tpp_strategy *strategy, const struct tpp_assembly *assembly,
-                               const struct tpp_layer *layer, double num_layers)
+static double backward_seconds(const struct tpp_strategy *strategy, const struct tpp_layer *layer, double num_layers)
 {
     return layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
            tpp_recomputed_layers(strategy, num_layers) / num_layers * layer->section_seconds[TPP_SECTION_FORWARD] +
-           assembly->core_seconds;
+           layer->repeated_seconds;
 }
 
 enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
@@ -41,7 +40,7 @@ enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tp
         .element_bytes = evaluator->stack->reduce_bytes,
         .num_ranks = n,
         .bytes_per_second = bytes * (n - 1) / n / (seconds - latency),
-        .layer_seconds = backward_seconds(strategy, &assembly, layer, num_layers > 0 ? num_layers : 1),
+        .layer_seconds = backward_seconds(strategy, layer, num_layers > 0 ? num_layers : 1),
         .gather_seconds = assembly.sharded.gather_seconds,
         .prefetch_layers = 1,
         .layer_elements = layer->trainable_parameters,

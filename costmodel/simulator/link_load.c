@@ -192,7 +192,7 @@ static double window_seconds(const struct tpp_build *build, double step_seconds)
     const struct tpp_unit *layer = &build->units[is_dense ? TPP_UNIT_LAYER : TPP_UNIT_MOE];
     const double layer_elements = layer->elements[TPP_PARAMETERS_DENSE];
     const struct tpp_gradient_traffic *traffic = &build->traffic[TPP_PARAMETERS_DENSE];
-    double seconds = layer->core_seconds;
+    double seconds = layer->repeated_seconds;
     for (int pass = TPP_PASS_BACKWARD; pass < TPP_PASS_COUNT; pass++)
         seconds += layer->compute_seconds[pass] + layer->other_seconds[pass];
     seconds += build->chunks[0].recomputed_fraction *

@@ -21,6 +21,12 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const bool has_experts = request->model->num_experts > 0;
     const struct tpp_refusal refusals[] = {
         {tpp_job_is_adapter(request->job), "job.task", "pretrain_gpt.py trains no adapters"},
+        {request->job->mtp_num_layers > 0, "job.mtp_num_layers", "it has no multi-token prediction"},
+        {tpp_precision_is_fp8(request->job->precision), "job.precision", "it has no FP8 recipes"},
+        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
+         "its experts exchange tokens by all-to-all, without overlap"},
+        {s->recompute_modules != 0, "strategy.recompute_modules", "it recomputes the attention core or whole layers"},
+        {s->last_chunk_less > 0, "strategy.last_chunk_less", "it splits whole layers over the stages by itself"},
         {has_stages && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_ZB_H1, "strategy.schedule",
          "it has no pipeline schedules beside 1f1b and zb-h1"},
         {has_stages && s->schedule == TPP_SCHEDULE_ZB_H1 && s->sequence_parallel, "strategy.schedule",

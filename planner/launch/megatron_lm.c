@@ -46,6 +46,20 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "it does not balance layers that do not divide"},
         {recomputes_part_of_a_chunk(s), "strategy.recompute_num_layers",
          "block recomputation counts layers in each model chunk"},
+        {s->recompute_modules != 0 && request->release < TPP_RELEASE_0_12, "strategy.recompute_modules",
+         "single modules are recomputed from 0.12 on"},
+        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet"},
+        {s->dispatch == TPP_DISPATCH_HYBRIDEP && request->release < TPP_RELEASE_0_16, "strategy.dispatch",
+         "HybridEP is there from 0.16 on"},
+        {s->dispatch == TPP_DISPATCH_DEEPEP && request->release < TPP_RELEASE_0_12, "strategy.dispatch",
+         "DeepEP is there from 0.12 on"},
+        {s->expert_overlap && request->release < TPP_RELEASE_0_14, "strategy.expert_overlap",
+         "the overlap of expert communication is there from 0.14 on"},
+        {request->job->precision == TPP_PRECISION_MXFP8 && request->release < TPP_RELEASE_0_12, "job.precision",
+         "MXFP8 is there from 0.12 on"},
+        {request->job->precision == TPP_PRECISION_FP8_BLOCK && request->release < TPP_RELEASE_0_13, "job.precision",
+         "block-scaled FP8 is there from 0.13 on"},
+        {request->job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet"},
         {shards_unevenly(s), "strategy.shard_group", "optimizer instances must be of one size"},
         {s->allgather_bucket_size > 0 && s->allgather_bucket_size != s->reduce_bucket_size,
          "strategy.allgather_bucket_size", "it has one bucket size for both directions"},
@@ -141,6 +155,17 @@ static bool is_interleaved(const struct tpp_rule_settings *s)
     return s->layers_per_virtual_stage != TPP_RULE_UNSET || s->virtual_stages_per_rank != TPP_RULE_UNSET;
 }
 
+static void write_dispatch(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    const bool flex = s->dispatcher == TPP_RULE_FLEX;
+    tpp_script_word(script, "--moe-token-dispatcher-type", flex ? "flex" : "alltoall");
+    tpp_script_flag_if(script, s->enable_deepep, "--moe-enable-deepep");
+    if (flex && script->release >= TPP_RELEASE_0_16)
+        tpp_script_word(script, "--moe-flex-dispatcher-backend",
+                        s->flex_backend == TPP_RULE_HYBRIDEP ? "hybridep" : "deepep");
+    tpp_script_flag_if(script, s->overlap_expert_comm, "--overlap-moe-expert-parallel-comm");
+}
+
 static void write_parallel(struct tpp_script *script, const struct tpp_rule_settings *s)
 {
     tpp_script_array_begin(script, "PARALLEL_ARGS");
@@ -160,6 +185,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
         tpp_script_integer(script, "--expert-model-parallel-size", s->expert_parallel);
         if (script->release >= TPP_RELEASE_0_10)
             tpp_script_integer(script, "--expert-tensor-parallel-size", s->expert_tensor_parallel);
+        write_dispatch(script, s);
     }
     tpp_script_array_end(script);
 }
@@ -184,14 +210,29 @@ static void write_data_parallel(struct tpp_script *script, const struct tpp_laun
     tpp_script_flag_if(script, s->optimizer_cpu_offload, "--optimizer-cpu-offload");
 }
 
+/* One option with a list of words behind it. */
+static void write_recompute_modules(struct tpp_script *script, unsigned modules)
+{
+    char words[128] = "";
+    size_t length = 0;
+    for (uint32_t bit = 1; bit <= TPP_MODULE_ALL; bit <<= 1)
+        if (modules & bit)
+            length += (size_t)snprintf(words + length, sizeof words - length, "%s%s", length > 0 ? " " : "",
+                                       tpp_recompute_module_name(bit));
+    if (length > 0)
+        tpp_script_expression(script, "--recompute-modules", words);
+}
+
 static void write_recompute(struct tpp_script *script, const struct tpp_rule_settings *s)
 {
     if (s->recompute == TPP_RULE_GRANULARITY_NONE)
         return;
     bool full = s->recompute == TPP_RULE_GRANULARITY_FULL;
     tpp_script_word(script, "--recompute-granularity", full ? "full" : "selective");
-    if (!full)
+    if (!full) {
+        write_recompute_modules(script, s->recompute_modules);
         return;
+    }
     tpp_script_word(script, "--recompute-method", s->recompute_method == TPP_RULE_METHOD_BLOCK ? "block" : "uniform");
     tpp_script_integer(script, "--recompute-num-layers", s->recompute_num_layers);
 }
@@ -202,9 +243,12 @@ static void write_precision(struct tpp_script *script, const struct tpp_rule_set
     tpp_script_flag_if(script, s->fp16, "--fp16");
     if (s->fp8 == TPP_RULE_FP8_NONE)
         return;
-    tpp_script_word(script, "--fp8-format", "hybrid");
+    tpp_script_word(script, "--fp8-format", s->fp8 == TPP_RULE_FP8_E4M3 ? "e4m3" : "hybrid");
     if (script->release >= TPP_RELEASE_0_12)
-        tpp_script_word(script, "--fp8-recipe", "delayed");
+        tpp_script_word(script, "--fp8-recipe",
+                        s->fp8_recipe == TPP_RULE_FP8_MXFP8       ? "mxfp8"
+                        : s->fp8_recipe == TPP_RULE_FP8_BLOCKWISE ? "blockwise"
+                                                                  : "delayed");
 }
 
 /* The newest kernel of a GPU is what Transformer Engine chooses by itself. Before 0.11 there is one switch. */

@@ -197,7 +197,6 @@ static void write_experts(struct tpp_script *script, const struct tpp_model *mod
     if (model->shared_expert_gate)
         tpp_script_flag(script, "--moe-shared-expert-gate");
     tpp_script_flag(script, "--moe-grouped-gemm");
-    tpp_script_word(script, "--moe-token-dispatcher-type", "alltoall");
 }
 
 static uint32_t dense_width(const struct tpp_model *model, enum tpp_release release)
@@ -233,5 +232,7 @@ void tpp_megatron_lm_write_model(struct tpp_script *script, const struct tpp_lau
     tpp_script_number(script, "--hidden-dropout", request->job->hidden_dropout);
     if (model->num_experts > 0)
         write_experts(script, model);
+    if (request->job->mtp_num_layers > 0)
+        tpp_script_integer(script, "--mtp-num-layers", request->job->mtp_num_layers);
     tpp_script_array_end(script);
 }

@@ -167,6 +167,13 @@ static void read_model(const struct reading *r, const char *name, struct tpp_mod
     read_experts(r, model);
 }
 
+static enum tpp_precision fp8_precision(enum tpp_rule_fp8_recipe recipe)
+{
+    return recipe == TPP_RULE_FP8_MXFP8       ? TPP_PRECISION_MXFP8
+           : recipe == TPP_RULE_FP8_BLOCKWISE ? TPP_PRECISION_FP8_BLOCK
+                                              : TPP_PRECISION_FP8;
+}
+
 static void read_job(const struct tpp_megatron_settings *s, struct tpp_job *job)
 {
     const struct tpp_rule_settings *rules = &s->rules;
@@ -176,10 +183,11 @@ static void read_job(const struct tpp_megatron_settings *s, struct tpp_job *job)
     job->num_gpus = size_of(rules->world_size);
     job->sequence_length = rules->sequence_length > 0 ? (uint64_t)rules->sequence_length : 0;
     job->global_batch_size = (uint64_t)or_else(rules->global_batch_size, rules->micro_batch_size * replicas);
-    job->precision = rules->fp8 != TPP_RULE_FP8_NONE ? TPP_PRECISION_FP8
+    job->precision = rules->fp8 != TPP_RULE_FP8_NONE ? fp8_precision(rules->fp8_recipe)
                      : rules->fp16                   ? TPP_PRECISION_FP16
                      : rules->bf16                   ? TPP_PRECISION_BF16
                                                      : TPP_PRECISION_FP32;
+    job->mtp_num_layers = s->trains_adapters ? 0 : size_of(or_else(rules->mtp_num_layers, 0));
     job->lora_rank = s->trains_adapters ? size_of(s->lora_rank) : job->lora_rank;
     job->lora_targets = s->trains_adapters ? s->lora_targets : job->lora_targets;
     job->task = s->trains_adapters    ? (s->quantised ? TPP_TASK_QLORA : TPP_TASK_LORA)
@@ -284,6 +292,8 @@ static void read_recompute(const struct tpp_rule_settings *rules, struct tpp_str
     strategy->recompute = rules->recompute == TPP_RULE_GRANULARITY_FULL        ? TPP_RECOMPUTE_FULL
                           : rules->recompute == TPP_RULE_GRANULARITY_SELECTIVE ? TPP_RECOMPUTE_SELECTIVE
                                                                                : TPP_RECOMPUTE_NONE;
+    if (strategy->recompute == TPP_RECOMPUTE_SELECTIVE)
+        strategy->recompute_modules = rules->recompute_modules & TPP_MODULE_ALL;
     if (strategy->recompute != TPP_RECOMPUTE_FULL)
         return;
     int64_t layers = or_else(rules->recompute_num_layers, 1);
@@ -344,6 +354,12 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
         strategy->shard_group = size_of((int64_t)ranks / rules->optimizer_instances);
     strategy->offload = rules->optimizer_cpu_offload ? TPP_OFFLOAD_OPTIMIZER : TPP_OFFLOAD_NONE;
     strategy->tp_comm_overlap = rules->tp_comm_overlap;
+    if (is_set(rules->num_experts) && rules->dispatcher == TPP_RULE_FLEX)
+        strategy->dispatch = release >= TPP_RELEASE_0_16 && !rules->enable_deepep &&
+                                     rules->flex_backend == TPP_RULE_HYBRIDEP
+                                 ? TPP_DISPATCH_HYBRIDEP
+                                 : TPP_DISPATCH_DEEPEP;
+    strategy->expert_overlap = rules->overlap_expert_comm && strategy->expert_parallel > 1;
 }
 
 static enum tpp_code read_strategy(const struct reading *r, const struct tpp_job *job, struct tpp_strategy *strategy,

@@ -104,6 +104,17 @@ static void set_model(const struct tpp_model *model, struct tpp_rule_settings *s
     set_experts(model, settings);
 }
 
+/* MXFP8 has e4m3 alone in Transformer Engine's recipe; the per-tensor and block recipes take e5m2 gradients. */
+static void set_fp8(enum tpp_precision precision, struct tpp_rule_settings *settings)
+{
+    if (!tpp_precision_is_fp8(precision))
+        return;
+    settings->fp8 = precision == TPP_PRECISION_FP8 ? TPP_RULE_FP8_HYBRID : TPP_RULE_FP8_E4M3;
+    settings->fp8_recipe = precision == TPP_PRECISION_MXFP8       ? TPP_RULE_FP8_MXFP8
+                           : precision == TPP_PRECISION_FP8_BLOCK ? TPP_RULE_FP8_BLOCKWISE
+                                                                  : TPP_RULE_FP8_DELAYED;
+}
+
 void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_job *job, const struct tpp_stack *stack,
                                double compute_capability, struct tpp_rule_settings *settings)
 {
@@ -114,8 +125,10 @@ void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_j
     settings->max_position_embeddings = settings->sequence_length; /* what we write is never shorter */
     settings->global_batch_size = number(job->global_batch_size);
     settings->fp16 = job->precision == TPP_PRECISION_FP16;
-    settings->bf16 = job->precision == TPP_PRECISION_BF16 || job->precision == TPP_PRECISION_FP8;
-    settings->fp8 = job->precision == TPP_PRECISION_FP8 ? TPP_RULE_FP8_HYBRID : TPP_RULE_FP8_NONE;
+    set_fp8(job->precision, settings);
+    settings->bf16 = job->precision == TPP_PRECISION_BF16 || settings->fp8 != TPP_RULE_FP8_NONE;
+    if (job->mtp_num_layers > 0)
+        settings->mtp_num_layers = job->mtp_num_layers;
     settings->torch_fsdp2 = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && stack->engine == TPP_ENGINE_FSDP2;
     settings->gradient_accumulation_fusion = !settings->torch_fsdp2;
     settings->local_transformer = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && !stack->transformer_engine;
@@ -173,6 +186,7 @@ static void set_recompute(const struct tpp_strategy *strategy, struct tpp_rule_s
     bool block = strategy->recompute_method == TPP_RECOMPUTE_BLOCK && layers > 0;
     settings->recompute_method = TPP_RULE_METHOD_NONE;
     settings->recompute_num_layers = TPP_RULE_UNSET;
+    settings->recompute_modules = strategy->recompute_modules;
     settings->recompute =
         strategy->recompute == TPP_RECOMPUTE_SELECTIVE ? TPP_RULE_GRANULARITY_SELECTIVE : TPP_RULE_GRANULARITY_NONE;
     if (strategy->recompute != TPP_RECOMPUTE_FULL)
@@ -183,6 +197,18 @@ static void set_recompute(const struct tpp_strategy *strategy, struct tpp_rule_s
         settings->recompute_num_layers = (layers + chunks - 1) / (chunks > 0 ? chunks : 1);
     else
         settings->recompute_num_layers = strategy->recompute_method == TPP_RECOMPUTE_UNIFORM && layers > 0 ? layers : 1;
+}
+
+/* DeepEP and HybridEP are backends of the flex dispatcher; before 0.16 it had DeepEP alone, by a switch. */
+static void set_dispatch(const struct tpp_strategy *strategy, enum tpp_release release,
+                         struct tpp_rule_settings *settings)
+{
+    settings->overlap_expert_comm = strategy->expert_overlap;
+    if (settings->num_experts == TPP_RULE_UNSET)
+        return;
+    settings->dispatcher = strategy->dispatch == TPP_DISPATCH_ALL_TO_ALL ? TPP_RULE_ALLTOALL : TPP_RULE_FLEX;
+    settings->flex_backend = strategy->dispatch == TPP_DISPATCH_HYBRIDEP ? TPP_RULE_HYBRIDEP : TPP_RULE_DEEPEP;
+    settings->enable_deepep = strategy->dispatch == TPP_DISPATCH_DEEPEP && release < TPP_RELEASE_0_16;
 }
 
 /* Replicas of a sharded optimizer: the ranks that share weights over those of one shard group. */
@@ -252,5 +278,6 @@ void tpp_rule_settings_for_strategy(const struct tpp_strategy *strategy, enum tp
     settings->cuda_device_max_connections = max_connections(settings, release);
     set_optimizer(strategy, settings);
     set_recompute(strategy, settings);
+    set_dispatch(strategy, release, settings);
     settings->is_checked = has_sizes_in_range(strategy);
 }

@@ -91,6 +91,39 @@ static void a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf(void **sta
     CHECK_NUMBER(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &far, 1e10), 2 * far_before, 0.01);
 }
 
+static void a_token_is_sent_once_to_every_node_it_is_wanted_on(void **state)
+{
+    (void)state;
+    /* DeepSeek-V3 over 64 ranks, 8 a node: 8 of 256 experts at random lie on 8 (1 - C(224,8)/C(256,8)) = 5.294652 of 8
+     * nodes and on 64 (1 - C(252,8)/C(256,8)) = 7.675750 of 64 ranks. */
+    const struct tpp_token_dispatch dispatch = {.bytes = 4096 * 7168 * 2.0, .experts_per_token = 8, .num_experts = 256};
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 8), 5.294652, 1e-6);
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 64), 7.675750, 1e-6);
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 1), 1, 1e-12);
+    const struct tpp_token_dispatch all = {.bytes = 1, .experts_per_token = 7, .num_experts = 7};
+    CHECK_NUMBER(tpp_expected_parts(&all, 7), 7, 1e-12);
+}
+
+static void token_dispatch_reaches_the_published_rates(void **state)
+{
+    (void)state;
+    /* DeepEP's README counts what a token's nodes receive, its own among them: 90 GB/s on 2 nodes and 61 GB/s on 4 with a
+     * 400 Gb/s NIC for each GPU. 61 GB/s is 45.75 over the wire, 90 is 45: within 2 %. */
+    struct tpp_links links = links_of("dgx-h100");
+    links.bus_bytes_per_second[TPP_ALL_TO_ALL] = 1e15; /* the NIC alone */
+    links.base_latency_seconds = links.network_latency_seconds = links.half_rate_bytes = 0;
+    const struct tpp_token_dispatch dispatch = {.bytes = 4096 * 7168 * 2.0, .experts_per_token = 8, .num_experts = 256};
+    const struct tpp_group two = tpp_group_place(16, 1, 8), four = tpp_group_place(32, 1, 8);
+    CHECK_NUMBER(dispatch.bytes * tpp_expected_parts(&dispatch, 2) / tpp_dispatch_seconds(&links, &two, &dispatch), 90e9,
+                 0.02);
+    CHECK_NUMBER(dispatch.bytes * tpp_expected_parts(&dispatch, 4) / tpp_dispatch_seconds(&links, &four, &dispatch), 61e9,
+                 0.02);
+    /* One node: once to each rank, 7/8 of it over NVLink at 100 GB/s. 8 (1 - C(224,8)/C(256,8)) copies. */
+    links.bus_bytes_per_second[TPP_ALL_TO_ALL] = 100e9;
+    const struct tpp_group one = tpp_group_place(8, 1, 8);
+    CHECK_NUMBER(tpp_dispatch_seconds(&links, &one, &dispatch), 58720256.0 * 5.294652 * 7 / 8 / 100e9, 1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +133,8 @@ int main(void)
         cmocka_unit_test(a_message_to_a_neighbour_has_a_latency_and_a_rate),
         cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
         cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
+        cmocka_unit_test(a_token_is_sent_once_to_every_node_it_is_wanted_on),
+        cmocka_unit_test(token_dispatch_reaches_the_published_rates),
         cmocka_unit_test(a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

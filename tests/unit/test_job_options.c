@@ -221,7 +221,7 @@ static void choices_are_the_names_of_the_cost_model(void **state)
             tpp_choice_index(choices_of("--context-kind"), tpp_context_kind_name((enum tpp_context_kind)i)), i);
     for (int i = TPP_RECOMPUTE_NONE; i <= TPP_RECOMPUTE_FULL; i++)
         assert_int_equal(tpp_choice_index(choices_of("--recompute"), tpp_recompute_name((enum tpp_recompute)i)), i);
-    assert_string_equal(choices_of("--precision"), "bf16|fp16|fp32|fp8");
+    assert_string_equal(choices_of("--precision"), "bf16|fp16|fp32|fp8|fp8-block|mxfp8");
     assert_string_equal(choices_of("--task"), "pretrain|sft|lora|qlora");
 }
 

@@ -23,7 +23,7 @@ static void open_scene(struct scene *scene, enum tpp_framework framework)
     scene->strategy = tpp_strategy_defaults();
     scene->strategy.data_parallel = 8;
     scene->decoder = (struct tpp_layer){
-        .bytes = {[TPP_TENSOR_INPUT] = 2, [TPP_TENSOR_SAVED] = 30, [TPP_TENSOR_EAGER] = 8, [TPP_TENSOR_CORE] = 60,
+        .bytes = {[TPP_TENSOR_INPUT] = 2, [TPP_TENSOR_SAVED] = 30, [TPP_TENSOR_EAGER] = 8, [TPP_TENSOR_REPEATED] = 60,
                   [TPP_TENSOR_SELECTED] = 11, [TPP_TENSOR_BACKWARD_MLP] = 7, [TPP_TENSOR_BACKWARD_ATTENTION] = 5,
                   [TPP_TENSOR_BACKWARD_EAGER] = 3, [TPP_TENSOR_DUMMY] = 13},
         .parameters = 1000, .linear_parameters = 900, .trainable_parameters = 1000};

@@ -203,6 +203,87 @@ static void imbalance_slows_the_experts(void **state)
     assert_true(seconds[1] > 1.1 * seconds[0] && seconds[1] < 1.3 * seconds[0]);
 }
 
+static double repeated_bytes(const struct tpp_model *model, uint32_t modules)
+{
+    struct tpp_layer_axes axes = axes_of(1, 8, 1, false);
+    double bytes = 0;
+    axes.recompute_modules = modules;
+    const struct tpp_program program = program_of(model, 4096, &axes);
+    for (uint32_t i = 0; i < program.num_tensors; i++)
+        bytes += program.tensors[i].life == TPP_TENSOR_REPEATED ? program.tensors[i].bytes : 0;
+    return bytes;
+}
+
+static void recomputed_modules_drop_their_tensors(void **state)
+{
+    (void)state;
+    /* DeepSeek-V3, 4096 tokens, e=8, bytes a layer (Megatron-Core, --recompute-modules): the activation of 8 experts a
+     * token, 2 * 2048 * 8 * 4096; the outputs of two norms, 2 * 2 * 7168 * 4096; queries, keys and values of 128 heads of
+     * 192, 192 and 128, and the keys' 128 before their copy, 2 * 128 * 640 * 4096; the log-sum-exp, 4 * 128 * 4096; the
+     * shared expert, 2 * 3 * 2048 * 4096. */
+    const struct tpp_model model = shape_preset("deepseek-v3");
+    CHECK_NUMBER(repeated_bytes(&model, TPP_MODULE_EXPERT_ACTIVATION), 134217728, 0);
+    CHECK_NUMBER(repeated_bytes(&model, TPP_MODULE_LAYER_NORM), 117440512, 0);
+    CHECK_NUMBER(repeated_bytes(&model, TPP_MODULE_LATENT_UP), 671088640, 0);
+    CHECK_NUMBER(repeated_bytes(&model, TPP_MODULE_CORE_ATTENTION), 2097152, 0);
+    CHECK_NUMBER(repeated_bytes(&model, TPP_MODULE_SHARED_EXPERTS), 50331648, 0);
+    CHECK_NUMBER(repeated_bytes(&model, TPP_MODULE_MLP), 0, 0); /* of dense layers */
+    CHECK_NUMBER(repeated_bytes(&model, TPP_MODULE_LAYER_NORM | TPP_MODULE_SHARED_EXPERTS), 167772160, 0);
+}
+
+static void recomputed_modules_run_again(void **state)
+{
+    (void)state;
+    /* What runs again is what the module's forward costs: the whole mixture more than its activation, which is a memory-bound
+     * kernel of 6 * 2048 * 8 * 4096 bytes. */
+    const struct tpp_model model = shape_preset("deepseek-v3");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_links links = tpp_links_make(&h100, 0, 0);
+    const struct tpp_timing timing = {.gpu = &h100.gpu, .links = &links, .context_links = &links, .memory_bound_factor = 1,
+                                      .expert_group = tpp_group_place(8, 1, 8)};
+    struct tpp_layer_axes axes = axes_of(1, 8, 1, false);
+    struct tpp_layer layer;
+    axes.recompute_modules = TPP_MODULE_EXPERT_ACTIVATION;
+    struct tpp_program program = program_of(&model, 4096, &axes);
+    tpp_layer_measure(&program, &timing, &layer);
+    const double activation = 6 * 2048 * 8 * 4096.0 / (h100.gpu.memory_bandwidth_bytes_per_second *
+                                                       h100.gpu.memory_efficiency_fraction);
+    CHECK_NUMBER(layer.repeated_seconds, activation + h100.gpu.kernel_gap_seconds, 1e-9);
+    axes.recompute_modules = TPP_MODULE_ALL;
+    program = program_of(&model, 4096, &axes);
+    tpp_layer_measure(&program, &timing, &layer);
+    assert_true(layer.repeated_seconds > 10 * activation);
+    assert_true(layer.repeated_seconds < layer.section_seconds[TPP_SECTION_FORWARD]);
+}
+
+static void a_multi_token_prediction_block_has_the_published_size(void **state)
+{
+    (void)state;
+    /* DeepSeek-V3's README_WEIGHTS: 11.5e9 parameters of the block's own beside the shared embedding and head. By hand:
+     * a MoE layer of 11,507,286,272 (E1: (671,026,419,200 - ends - 3 dense) / 58), 2 * 7168^2 and three norms of 7168. */
+    const struct tpp_model model = shape_preset("deepseek-v3");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    struct tpp_job job = shape_job(64, 4096, 64);
+    struct tpp_stack stack;
+    struct tpp_program head, with_block;
+    struct tpp_layer_axes axes = axes_of(1, 1, 1, false);
+    struct tpp_model_counts counts;
+    tpp_model_count(&model, &counts);
+    axes.kind = TPP_LAYER_HEAD;
+    axes.untied_copy = true;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
+    tpp_program_build(&model, &job, &stack, &axes, &head);
+    job.mtp_num_layers = 1;
+    tpp_program_build(&model, &job, &stack, &axes, &with_block);
+    const double block = with_block.parameters - head.parameters;
+    CHECK_NUMBER(block, (double)counts.moe_layer + 2 * 7168.0 * 7168 + 3 * 7168, 0);
+    CHECK_NUMBER(block, 11.5e9, 0.01);
+    job.mtp_num_layers = 3;
+    tpp_program_build(&model, &job, &stack, &axes, &with_block);
+    CHECK_NUMBER(with_block.parameters - head.parameters, 3 * block, 0);
+    CHECK_NUMBER(with_block.vocabulary_parameters, head.vocabulary_parameters, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +296,9 @@ int main(void)
         cmocka_unit_test(memory_of_measured_deepseek_runs),
         cmocka_unit_test(expert_parallelism_divides_the_experts_only),
         cmocka_unit_test(imbalance_slows_the_experts),
+        cmocka_unit_test(recomputed_modules_drop_their_tensors),
+        cmocka_unit_test(recomputed_modules_run_again),
+        cmocka_unit_test(a_multi_token_prediction_block_has_the_published_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static void what_cannot_be_predicted_says_why(void **state)
     (void)state;
     check_skipped("\"moe\":null", "\"moe\":{\"experts\":8,\"topk\":2}", "sizes of the experts not published");
     check_skipped("\"moe\":null", "\"family\":\"Mamba\"", "hybrid models are not modelled: Mamba");
-    check_skipped("\"bf16\"", "\"mxfp8\"", "mxfp8 GEMMs are not modelled");
+    check_skipped("\"bf16\"", "\"int4\"", "int4 GEMMs are not modelled");
     check_skipped("\"bf16\"", "null", "precision not published");
     check_skipped("\"micro\":8", "\"micro\":null", "micro-batch not published");
     check_skipped("\"recompute\":\"none\"", "\"recompute\":null", "recomputation not published");
@@ -161,8 +161,8 @@ static void what_cannot_be_predicted_says_why(void **state)
     check_skipped("\"dp\":32", "\"dp\":31", "sizes do not multiply to 64 GPUs");
     check_skipped("\"cpu_offload\":false", "\"cpu_offload\":40", "offloading of activations");
     check_skipped("\"distributed_optimizer\":true", "\"distributed_optimizer\":null", "sharding of the optimizer");
-    check_skipped("\"recompute\":\"none\"", "\"recompute\":\"selective\",\"recompute_detail\":[\"moe_act\"]",
-                  "recomputing single modules");
+    check_skipped("\"recompute\":\"none\"", "\"recompute\":\"selective\",\"recompute_detail\":[\"moe_atc\"]",
+                  "a recomputed module is not known");
     check_skipped("\"heads\":40", "\"heads\":41", "head dimension not published");
     check_skipped("\"oom\":true", "\"oom\":null", "nothing measured");
     check_skipped("\"task\":\"pretrain\"", "\"task\":\"dance\"", "task dance is not known");
@@ -175,6 +175,16 @@ static void the_attention_core_alone_is_selective_recomputation(void **state)
         read_one(edited("\"recompute\":\"none\"", "\"recompute\":\"selective\",\"recompute_detail\":[\"core_attn\"]"));
     assert_string_equal(run.skipped, "");
     assert_int_equal(run.strategy.recompute, TPP_RECOMPUTE_SELECTIVE);
+    assert_int_equal(run.strategy.recompute_modules, TPP_MODULE_CORE_ATTENTION);
+}
+
+static void modules_that_are_recomputed_are_read_by_name(void **state)
+{
+    (void)state;
+    const struct tpp_run run = read_one(edited(
+        "\"recompute\":\"none\"", "\"recompute\":\"selective\",\"recompute_detail\":[\"layernorm\",\"moe_act\"]"));
+    assert_string_equal(run.skipped, "");
+    assert_int_equal(run.strategy.recompute_modules, TPP_MODULE_LAYER_NORM | TPP_MODULE_EXPERT_ACTIVATION);
 }
 
 /* 60 layers on 8 stages: balanced by the sheets' own stack; 62 in Megatron: embedding and loss count as one each. */
@@ -306,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_smaller_last_micro_batch_is_kept_apart),
         cmocka_unit_test(what_cannot_be_predicted_says_why),
         cmocka_unit_test(the_attention_core_alone_is_selective_recomputation),
+        cmocka_unit_test(modules_that_are_recomputed_are_read_by_name),
         cmocka_unit_test(uneven_layers_are_split_as_the_engine_does),
         cmocka_unit_test(broken_lines_are_counted_and_the_rest_is_read),
         cmocka_unit_test(hostile_values_are_skipped_and_never_trusted),

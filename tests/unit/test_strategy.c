@@ -488,9 +488,31 @@ static void the_order_is_total_and_starts_with_tensor_parallel(void **state)
     assert_true(tpp_strategy_compare(&a, &b) > 0);
 }
 
+/* Layouts of Megatron-Bridge's DeepSeek-V3 recipes: "Et|(tt|)*30mL" over 8 stages of 4 chunks, and four layers a chunk with
+ * one on the last over 4 stages of 4. */
+static void the_last_chunk_can_hold_less(void **state)
+{
+    (void)state;
+    struct tpp_strategy s = tpp_strategy_defaults();
+    s.pipeline_parallel = 8;
+    s.virtual_pipeline_stages = 4;
+    s.account_for_embedding = true;
+    s.last_chunk_less = 2;
+    assert_int_equal(tpp_strategy_chunk_layers(&s, 61, 0, 0), 1);
+    assert_int_equal(tpp_strategy_chunk_layers(&s, 61, 0, 1), 2);
+    assert_int_equal(tpp_strategy_chunk_layers(&s, 61, 7, 2), 2);
+    assert_int_equal(tpp_strategy_chunk_layers(&s, 61, 7, 3), 0);
+    s.pipeline_parallel = 4;
+    s.account_for_embedding = false;
+    s.last_chunk_less = 3;
+    assert_int_equal(tpp_strategy_chunk_layers(&s, 61, 0, 0), 4);
+    assert_int_equal(tpp_strategy_chunk_layers(&s, 61, 3, 3), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_chunk_can_hold_less),
         cmocka_unit_test(completing_fills_what_follows),
         cmocka_unit_test(completing_copes_with_extreme_sizes),
         cmocka_unit_test(completing_refuses_sizes_that_contradict),

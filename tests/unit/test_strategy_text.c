@@ -45,9 +45,14 @@ static void every_key_is_read(void **state)
                            "recompute_layers=5,schedule=gpipe,first_layers=14,last_layers=13,account_embedding=1,"
                            "account_loss=true,balanced_split=1,shard=9,reduce_bucket=2e8,allgather_bucket=500000000,"
                            "overlap_grad_reduce=0,overlap_param_gather=false,tp_overlap=1,offload=optimizer,reshard=0,"
-                           "placed_tp=2,placed_cp=1",
+                           "placed_tp=2,placed_cp=1,dispatch=hybridep,ep_overlap=1,last_chunk_less=3,"
+                           "recompute_modules=moe_act+core_attn",
                            &s, NULL),
         TPP_OK);
+    assert_int_equal(s.dispatch, TPP_DISPATCH_HYBRIDEP);
+    assert_true(s.expert_overlap);
+    assert_int_equal(s.last_chunk_less, 3);
+    assert_int_equal(s.recompute_modules, TPP_MODULE_EXPERT_ACTIVATION | TPP_MODULE_CORE_ATTENTION);
     assert_int_equal(s.expert_tensor_parallel, 2);
     assert_int_equal(s.num_micro_batches, 31);
     assert_int_equal(s.context_kind, TPP_CONTEXT_HYBRID);
