@@ -75,6 +75,15 @@ static double trainable_parameters(const struct tpp_walk *walk, const struct tpp
                                          : all_parameters(stage);
 }
 
+/* DeepSpeed's own estimate (runtime/zero/stage3.py, estimate_zero3_model_states_mem_needs): 16 bytes a parameter, and half as
+ * much again for pinned buffers that states and gradients pass through. */
+static const double host_buffer_factor = 1.5;
+
+static double host_bytes(const struct tpp_walk *walk, double optimizer)
+{
+    return optimizer * walk->hardware->node.num_gpus * (tpp_engine_is_deepspeed(walk->stack->engine) ? host_buffer_factor : 1);
+}
+
 /* Frozen base weights (LoRA, QLoRA): their bytes only; the adapters train with full state. */
 static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
@@ -97,9 +106,9 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
     memory->terms[TPP_MEMORY_GRADIENTS] =
         trainable * per.gradients + (adapter ? 0 : experts * (expert.gradients - per.gradients));
     memory->terms[TPP_MEMORY_OPTIMIZER] =
-        walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER ? 0 : optimizer;
+        walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER ? 0 : optimizer - tpp_optimizer_late_bytes(walk->stack, optimizer);
     if (walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER)
-        memory->host_bytes = optimizer * walk->hardware->node.num_gpus;
+        memory->host_bytes = host_bytes(walk, optimizer);
 }
 
 /* Full list of one layer, and what selective recomputation keeps of it (4.2 A, B, E). */
@@ -265,6 +274,20 @@ double tpp_optimizer_parts(const struct tpp_stack *stack)
     return fmax(2, stack->optimizer_bytes / 4);
 }
 
+double tpp_optimizer_late_bytes(const struct tpp_stack *stack, double states)
+{
+    const bool copies_gradients = stack->engine == TPP_ENGINE_DEEPSPEED && stack->optimizer_bytes >= 16;
+    return copies_gradients ? states / tpp_optimizer_parts(stack) : 0;
+}
+
+double tpp_optimizer_step_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, double states)
+{
+    const bool in_groups = stack->engine == TPP_ENGINE_DEEPSPEED && strategy->zero_stage >= 3;
+    const double most = in_groups ? 4 * TPP_DEEPSPEED_SUB_GROUP : INFINITY;
+    const double copies = tpp_optimizer_makes_copies(stack) ? states / tpp_optimizer_parts(stack) : 0;
+    return fmin(most, tpp_optimizer_late_bytes(stack, states)) + fmin(most, copies);
+}
+
 bool tpp_gradients_are_fresh(const struct tpp_stack *stack, const struct tpp_strategy *strategy)
 {
     const bool is_alone = stack->engine == TPP_ENGINE_DDP && strategy->data_parallel * strategy->context_parallel <= 1;
@@ -296,9 +319,9 @@ static double gradient_bytes(const struct tpp_walk *walk, const struct tpp_walk_
 }
 
 /* Fills the terms that differ from moment to moment (4.5) and returns their sum. `backward` is backward_bytes, `loss` the
- * head's, `all` the bytes of all gradients. */
+ * head's, `all` the bytes of all gradients, `states` those of the optimizer with what it makes in its step. */
 static double set_moment(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, enum moment moment,
-                         double backward, double loss, double all, struct tpp_memory *memory)
+                         double backward, double loss, double all, double states, struct tpp_memory *memory)
 {
     double *terms = memory->terms;
     const bool in_layer = moment == AT_LAST_LAYER || moment == AT_FIRST_LAYER;
@@ -314,9 +337,8 @@ static double set_moment(const struct tpp_walk *walk, const struct tpp_walk_stag
         terms[TPP_MEMORY_RECOMPUTE_LAYER] = 0;
     terms[TPP_MEMORY_BACKWARD] = in_layer ? backward : 0;
     terms[TPP_MEMORY_LOGITS] = moment == AT_LOSS ? loss : 0;
-    terms[TPP_MEMORY_OPTIMIZER_STEP] = moment == AT_STEP && tpp_optimizer_makes_copies(walk->stack)
-                                           ? terms[TPP_MEMORY_OPTIMIZER] / tpp_optimizer_parts(walk->stack)
-                                           : 0;
+    terms[TPP_MEMORY_OPTIMIZER_STEP] =
+        moment == AT_STEP ? tpp_optimizer_step_bytes(walk->stack, walk->strategy, states) : 0;
     return terms[TPP_MEMORY_GRADIENTS] + terms[TPP_MEMORY_ACTIVATIONS] + terms[TPP_MEMORY_RECOMPUTE_LAYER] +
            terms[TPP_MEMORY_GATHERED] + terms[TPP_MEMORY_BACKWARD] + terms[TPP_MEMORY_LOGITS] +
            terms[TPP_MEMORY_OPTIMIZER_STEP];
@@ -334,7 +356,9 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
     const double backward = backward_bytes(walk, stage->decoder), all = memory->terms[TPP_MEMORY_GRADIENTS];
     const double loss = stage->head ? stage->head->bytes[TPP_TENSOR_LOSS] : 0;
     const bool fresh = tpp_gradients_are_fresh(walk->stack, walk->strategy);
-    const bool steps = fresh || tpp_optimizer_makes_copies(walk->stack);
+    const double late = tpp_optimizer_late_bytes(walk->stack, 1);
+    const double states = memory->terms[TPP_MEMORY_OPTIMIZER] / (1 - late);
+    const bool steps = fresh || tpp_optimizer_step_bytes(walk->stack, walk->strategy, 1) > 0;
     enum moment best = AT_LAST_LAYER;
     double most = 0;
     for (enum moment moment = AT_LOSS; moment < NUM_MOMENTS; moment++) {
@@ -342,12 +366,12 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
                             : moment == AT_FIRST_LAYER ? fresh
                             : moment == AT_STEP        ? steps
                                                        : true;
-        const double bytes = counts ? set_moment(walk, stage, moment, backward, loss, all, memory) : 0;
+        const double bytes = counts ? set_moment(walk, stage, moment, backward, loss, all, states, memory) : 0;
         if (bytes > most || (bytes >= most && moment == AT_LAST_LAYER)) {
             most = bytes;
             best = moment;
         }
     }
-    set_moment(walk, stage, best, backward, loss, all, memory);
+    set_moment(walk, stage, best, backward, loss, all, states, memory);
     sum_up(walk, memory);
 }

@@ -24,6 +24,12 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
 /* Pieces of one width that the optimizer's states consist of: two moments, and as many of 4 bytes as there are beside them
  * (master weight, fp32 gradients). */
 double tpp_optimizer_parts(const struct tpp_stack *stack);
+/* Part of `states` bytes that is there in the optimizer's step only: the fp32 gradients of DeepSpeed's ZeRO, 4 of its 16. */
+double tpp_optimizer_late_bytes(const struct tpp_stack *stack, double states);
+/* Elements of DeepSpeed's sub_group_size: stage 3 steps that many parameters at a time. */
+#define TPP_DEEPSPEED_SUB_GROUP 1e9
+/* What the step makes beside the states that are there: late ones, and copies (below); stage 3 for a sub-group. */
+double tpp_optimizer_step_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, double states);
 
 /* True when gradients are made in every backward and dropped after the step (zero_grad sets them to None): plain autograd,
  * FSDP or a single rank, with one micro-batch a step. They are not there yet at the loss. Other engines keep buffers. */

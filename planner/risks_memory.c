@@ -49,9 +49,19 @@ static void fragmented(struct tpp_risk_context *c)
     const double ratio = memory->peak_reserved_bytes / memory->peak_allocated_bytes;
     if (ratio > FRAGMENTED_RATIO) {
         tpp_risk_add(c, "fragmentation", TPP_SEVERITY_WARNING,
-                     "use expandable segments, or pad sequences to a few lengths",
+                     "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pack sequences, or pad them to a few lengths",
                      "reserved memory is %.2f times the allocated peak: retries and stalls are likely", ratio);
     }
+}
+
+/* Dropless routing: every layer and step asks for other sizes, which neither the walk nor a replay of the plan draws. */
+static void experts_vary(struct tpp_risk_context *c)
+{
+    if (c->model->num_experts > 0)
+        tpp_risk_add(c, "expert-fragmentation", TPP_SEVERITY_INFO,
+                     "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or give experts a capacity and pad to it",
+                     "experts get other numbers of tokens at every step: fragmentation on top of the %.0f %% counted here",
+                     100 * c->cost->memory.fragmentation_fraction);
 }
 
 static void host_memory(struct tpp_risk_context *c)
@@ -66,5 +76,5 @@ static void host_memory(struct tpp_risk_context *c)
 }
 
 tpp_risk_check *const tpp_risk_memory_checks[] = {
-    full, little_outside, fragmented, host_memory, NULL,
+    full, little_outside, fragmented, experts_vary, host_memory, NULL,
 };

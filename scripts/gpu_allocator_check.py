@@ -18,7 +18,7 @@ import tempfile
 NAMES = ("static", "variable", "expandable")
 # Of the sequence with a memory fraction: less than it would reserve, more than it allocates. In the middle of a granule of
 # 2 MiB, so that it counts for nothing whether a release takes the fraction of cudaMemGetInfo's total or of the card's.
-LIMIT_BYTES = 8.5 * 2**30 + 2**20
+LIMIT_BYTES = 7.5 * 2**30 + 2**20
 SLEEP_CYCLES = 200_000_000  # about 0.1 s: longer than the host needs from a free to the stream's next "s"
 FIELDS = ("allocated", "reserved", "active", "retries", "out of memory")
 

@@ -77,10 +77,11 @@ static double pick_gradients(const struct tpp_tracer *tracer, const struct layer
     return bytes->gradients;
 }
 
-/* All but the two moments. */
+/* All but the two moments and what is made in the step. */
 static double pick_master(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
 {
-    return bytes->optimizer * (1 - 2 / tpp_optimizer_parts(tracer->evaluator->stack));
+    return bytes->optimizer * (1 - 2 / tpp_optimizer_parts(tracer->evaluator->stack)) -
+           tpp_optimizer_late_bytes(tracer->evaluator->stack, bytes->optimizer);
 }
 
 static double pick_moment(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
@@ -195,17 +196,16 @@ void tpp_trace_optimizer(struct tpp_tracer *tracer, bool is_first)
         tpp_trace_fresh_gradients(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]);
     if (is_first)
         write_moments(tracer);
-    if (tpp_optimizer_makes_copies(tracer->evaluator->stack)) {
-        struct layer_bytes sum = {0};
-        for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
-            for (uint32_t i = 0; i < tracer->order.chunks[c].num_layers; i++)
-                sum.optimizer += bytes_of(tracer, tpp_trace_program(tracer, tracer->order.chunks[c].first_layer + i)).optimizer;
-        if (tracer->has_embedding)
-            sum.optimizer += bytes_of(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]).optimizer;
-        if (tracer->has_head)
-            sum.optimizer += bytes_of(tracer, &tracer->programs[TPP_LAYER_HEAD]).optimizer;
-        tpp_trace_release(tracer, tpp_trace_allocate(tracer, "square roots of second moments", pick_moment(tracer, &sum),
-                                                     TPP_TRACE_COMPUTE_STREAM));
-    }
+    double states = 0;
+    for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
+        for (uint32_t i = 0; i < tracer->order.chunks[c].num_layers; i++)
+            states += bytes_of(tracer, tpp_trace_program(tracer, tracer->order.chunks[c].first_layer + i)).optimizer;
+    if (tracer->has_embedding)
+        states += bytes_of(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]).optimizer;
+    if (tracer->has_head)
+        states += bytes_of(tracer, &tracer->programs[TPP_LAYER_HEAD]).optimizer;
+    tpp_trace_release(tracer, tpp_trace_allocate(tracer, "temporaries of the optimizer's step",
+                                                 tpp_optimizer_step_bytes(tracer->evaluator->stack, &tracer->strategy, states),
+                                                 TPP_TRACE_COMPUTE_STREAM));
     tpp_ids_release(tracer, &tracer->gradients, 0);
 }

@@ -237,6 +237,9 @@ static void write_recompute(struct tpp_script *script, const struct tpp_rule_set
     tpp_script_integer(script, "--recompute-num-layers", s->recompute_num_layers);
 }
 
+/* From here on the first collective may have to wait longer for the last rank than the default of 10 minutes. */
+#define MANY_RANKS 64
+
 static void write_precision(struct tpp_script *script, const struct tpp_rule_settings *s)
 {
     tpp_script_flag_if(script, s->bf16, "--bf16");
@@ -307,6 +310,8 @@ static void write_data(struct tpp_script *script, const struct tpp_launch_reques
     if (request->job->task == TPP_TASK_SFT)
         tpp_script_expression(script, "--pretrained-checkpoint", "\"$PRETRAINED_PATH\"");
     tpp_script_integer(script, "--log-interval", 1);
+    if (request->job->num_gpus > MANY_RANKS)
+        tpp_script_integer(script, "--distributed-timeout-minutes", 60);
     tpp_script_flag(script, "--log-throughput");
     tpp_script_array_end(script);
 }

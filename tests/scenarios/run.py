@@ -11,6 +11,8 @@ tp-plan, `--json` is added) by name, and what must hold. A value is named by its
   {"ratio": [V, W], "from": A, "to": B} A <= V / W <= B
   {"product": [V, W], "is": X, "within": R}
   {"sum": [V...], "times": N, "from": A, "to": B}
+  {"weighted": [[V, F]...], "from": A, "to": B}  V times F, and so on, summed
+  {"difference": [V, W], ...}           V - W lies from A to B, or within R * X of X
   {"first": V, "of": [V...], "places": N}  V is among the N smallest
   {"last": V, "of": [V...]}             V is the largest
   {"order": [V...], "as": [X...], "spearman": R}  rank correlation of V and X of at least R
@@ -112,6 +114,11 @@ def check(answers, expectation):
         found = first * second
     elif "sum" in expectation:
         found = sum(look_up(answers, path) for path in expectation["sum"]) * expectation["times"]
+    elif "weighted" in expectation:
+        found = sum(look_up(answers, path) * factor for path, factor in expectation["weighted"])
+    elif "difference" in expectation:
+        first, second = (look_up(answers, path) for path in expectation["difference"])
+        found = first - second
     else:
         found = look_up(answers, expectation["value"])
     if "equals" in expectation:

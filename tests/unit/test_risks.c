@@ -168,7 +168,10 @@ static void experts_are_kept_inside_nodes(void **state)
     struct scene s = sound();
     s.model.num_experts = 48;
     s.plan.strategy.expert_parallel = 12;
-    expect_only(&s, "expert-parallel-across-nodes", TPP_SEVERITY_WARNING, "12 ranks span nodes of 8");
+    expect_one(&s, "expert-parallel-across-nodes", "12 ranks span nodes of 8");
+    expect_one(&s, "expert-fragmentation", "other numbers of tokens at every step");
+    s.plan.strategy.expert_parallel = 4;
+    expect_only(&s, "expert-fragmentation", TPP_SEVERITY_INFO, "fragmentation on top");
 }
 
 static void pipelines_want_micro_batches(void **state)
