@@ -14,6 +14,7 @@ name=${NAME:-h200-measured}
 scale=${BUDGET_SCALE:-1}
 prepared=gpu-check-build
 programs=(memory gemm attention)
+total=570 # seconds: ten minutes, less what starting and copying the results take
 begin=$SECONDS
 
 # The libraries that the programs need and a machine for GPUs may lack.
@@ -49,13 +50,15 @@ trap 'rm -rf "$work"' EXIT
 log=$out/log.txt
 summary=$out/summary.txt
 : >"$log"
+: >"$out/samples.jsonl"
+rm -f "$out/layers.txt" "$out/layers.jsonl" # they are appended to
 : >"$summary"
 num_failed=0
 
 # step LIMIT NAME COMMAND...: runs a command with a time limit (a function of this script limits itself); its output goes
 # to the log, how it ended to the summary.
 step() {
-    local limit=$1 title=$2 from=$SECONDS status=0 left=$((590 - SECONDS + begin))
+    local limit=$1 title=$2 from=$SECONDS status=0 left=$((total - SECONDS + begin))
     shift 2
     if [ "$left" -lt 5 ]; then
         num_failed=$((num_failed + 1))
@@ -116,14 +119,12 @@ find_programs() {
     bin=build-gpu/calibrate/bench
 }
 
-# merge: one samples file of all programs.
-merge() {
-    local file found=1
-    : >"$out/samples.jsonl"
-    for file in "$work"/*.jsonl; do
-        [ -s "$file" ] && cat "$file" >>"$out/samples.jsonl" && found=0
-    done
-    return $found
+# keep FILE: adds samples to those of all programs at once, so that nothing is lost when the machine is. A program that
+# its time limit stopped has left whole lines but perhaps the last.
+keep() {
+    if [ -s "$work/$1" ]; then
+        sed -e '$ {/[^}]$/d}' -e '$a\' "$work/$1" >>"$out/samples.jsonl"
+    fi
 }
 
 # fit: the profile, and what the fit says of itself.
@@ -142,15 +143,16 @@ step 240 "the programs are built" find_programs
 if [ -n "$bin" ]; then
     step 90 "tp-calibrate-memory" "$bin/tp-calibrate-memory" --output "$work/memory.jsonl" --budget "$(budget 40)" \
         --timeout 30
+    keep memory.jsonl
     step 200 "tp-calibrate-gemm" "$bin/tp-calibrate-gemm" --output "$work/gemm.jsonl" --budget "$(budget 120)" \
         --sustain "$(budget 3)" --timeout 30
-    step 160 "tp-calibrate-attention" "$bin/tp-calibrate-attention" --output "$work/attention.jsonl" \
-        --budget "$(budget 90)" --timeout 30
-    if command -v compute-sanitizer >/dev/null && [ $((SECONDS - begin)) -lt 400 ]; then
-        step 45 "no kernel of ours reads or writes outside its buffers" compute-sanitizer --error-exitcode 9 \
-            "$bin/tp-calibrate-memory" --no-libraries --repeats 3 --budget 5 --output "$work/sanitizer.dropped"
+    keep gemm.jsonl
+    if ldd "$bin/tp-calibrate-attention" 2>/dev/null | grep -q 'libcudnn.* => /'; then
+        step 160 "tp-calibrate-attention" "$bin/tp-calibrate-attention" --output "$work/attention.jsonl" \
+            --budget "$(budget 90)" --timeout 30
+        keep attention.jsonl
     else
-        skip "compute-sanitizer" "not installed, or no time left for it"
+        skip "tp-calibrate-attention" "built without cuDNN, or its library is not here"
     fi
 else
     skip "the measuring programs (${programs[*]})" "there are none"
@@ -158,13 +160,14 @@ fi
 
 if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
     step 40 "launch cost of a PyTorch operation" python3 scripts/gpu_check_layer.py host --output "$work/host.jsonl"
+    keep host.jsonl
     has_torch=yes
 else
     skip "PyTorch" "not installed, or it sees no GPU"
     has_torch=''
 fi
 
-if step 10 "the samples are put together" merge && [ -n "$plan" ]; then
+if [ -s "$out/samples.jsonl" ] && [ -n "$plan" ]; then
     step 20 "tp-plan reads the samples" "$plan" calibrate import "$out/samples.jsonl"
     step 60 "tp-plan calibrate fit" fit
 fi
@@ -178,6 +181,19 @@ if [ -n "$has_torch" ] && [ -n "$plan" ]; then
             --plan "$plan" --cluster "$profile" --output "$out/layers.jsonl" --table "$out/layers.txt"
     done
     [ ! -s "$out/layers.txt" ] || cat "$out/layers.txt"
+fi
+
+# Last: nothing else depends on it, and some machines do not let it at the GPU.
+if [ -n "$bin" ] && command -v compute-sanitizer >/dev/null && [ $((SECONDS - begin)) -lt $((total - 60)) ]; then
+    if timeout -k 5 20 compute-sanitizer "$bin/tp-calibrate-memory" --no-libraries --repeats 1 --budget 1 --rows 1 \
+        --output "$work/sanitizer.try" 2>&1 | grep -q 'not supported'; then
+        skip "compute-sanitizer" "it does not support this machine"
+    else
+        step 45 "no kernel of ours reads or writes outside its buffers" compute-sanitizer --error-exitcode 9 \
+            "$bin/tp-calibrate-memory" --no-libraries --repeats 3 --budget 5 --output "$work/sanitizer.dropped"
+    fi
+else
+    skip "compute-sanitizer" "not installed, or no time left for it"
 fi
 
 printf '\n%d s in all\n' $((SECONDS - begin)) | tee -a "$summary"
