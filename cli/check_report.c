@@ -1,5 +1,7 @@
 #include "cli/check_report.h"
 
+#include "cli/check_config.h"
+
 #include "cli/answer.h"
 #include "cli/check_compare.h"
 #include "cli/launch_script.h"
@@ -83,10 +85,11 @@ static void add_script(const struct tpp_check *check, struct tpp_json_writer *wr
     const struct tpp_launch_line *line = &check->line;
     struct cJSON *object = tpp_json_add_object(writer, writer->root, "script");
     tpp_json_add_string(writer, object, "file", check->file);
-    tpp_json_add_u64(writer, object, "line", line->command->line);
+    tpp_json_add_u64(writer, object, "line", line->command != NULL ? line->command->line : 1);
     tpp_json_add_string(writer, object, "framework", tpp_framework_name(check->framework));
-    tpp_json_add_string(writer, object, "framework_version", tpp_release_name(check->release));
-    tpp_json_add_string(writer, object, "launcher", launchers[line->launcher]);
+    tpp_json_add_string(writer, object, "framework_version",
+                        tpp_check_has_config(check->framework) ? NULL : tpp_release_name(check->release));
+    tpp_json_add_string(writer, object, "launcher", line->command != NULL ? launchers[line->launcher] : NULL);
     tpp_json_add_string(writer, object, "entry", line->entry);
     if (check->is_world_known)
         tpp_json_add_u64(writer, object, "world_size", (uint64_t)check->settings.rules.world_size);

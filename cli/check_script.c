@@ -1,4 +1,4 @@
-#include "cli/check_script.h"
+#include "cli/check_config.h"
 
 #include "cli/script_files.h"
 #include "costmodel/base/file.h"
@@ -43,6 +43,8 @@ static enum tpp_code read_shell(struct tpp_check *check, const char *path, struc
     enum tpp_code code = split_settings(&check->arguments->set, names, sizeof names, settings, err);
     if (code == TPP_OK)
         code = tpp_file_read(path, TPP_SHELL_MAX_BYTES, &check->text, &length, err);
+    if (code == TPP_OK && tpp_check_is_config(check->file, check->text, length))
+        return TPP_OK;
     if (code == TPP_OK)
         code = tpp_shell_read_with(check->text, length, check->file, settings, check->arguments->set.count,
                                    &check->source, &check->script, err);
@@ -60,11 +62,12 @@ static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *e
             return code;
     }
     if (check->framework != TPP_FRAMEWORK_MEGATRON_LM && check->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
-        check->framework != TPP_FRAMEWORK_MS_SWIFT && check->framework != TPP_FRAMEWORK_HF_TRAINER)
+        check->framework != TPP_FRAMEWORK_MS_SWIFT && check->framework != TPP_FRAMEWORK_HF_TRAINER &&
+        !tpp_check_has_config(check->framework))
         return tpp_fail(
             err, TPP_E_NOT_BUILT, check->file,
-            "scripts of megatron-lm, megatron-deepspeed, ms-swift and hf-trainer are read; use tp-plan predict with "
-            "the same sizes in --strategy",
+            "scripts of megatron-lm, megatron-deepspeed, ms-swift, hf-trainer, torchtitan and nanotron are read; use "
+            "tp-plan predict with the same sizes in --strategy",
             "scripts of %s are not read in this release", tpp_framework_name(check->framework));
     return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
                              "--framework-version", &check->release, err);
@@ -284,7 +287,7 @@ static void model_name(const char *file, char *name, size_t size)
         *dot = '\0';
 }
 
-static enum tpp_code cost(struct tpp_check *check, struct tpp_error *err)
+enum tpp_code tpp_check_cost(struct tpp_check *check, struct tpp_error *err)
 {
     struct tpp_evaluator *evaluator = NULL;
     struct tpp_job_inputs *inputs = &check->inputs;
@@ -311,7 +314,7 @@ static enum tpp_code predict(struct tpp_check *check, const struct tpp_model *mo
     check->inputs.job = reading.job;
     check->inputs.stack = reading.stack;
     check->plan.strategy = reading.strategy;
-    return cost(check, err);
+    return tpp_check_cost(check, err);
 }
 
 /* A plan that cannot be costed is a problem of its own only when nothing else says why; what is merely not modelled
@@ -390,6 +393,10 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
 {
     struct tpp_model model;
     enum tpp_code code = TPP_OK;
+    if (tpp_check_has_config(check->framework)) {
+        add_notes(check);
+        return tpp_check_config_of_script(check, written_world(check), err);
+    }
     if (check->arguments->model != NULL)
         code = tpp_model_find(check->arguments->model, &model, err);
     if (code == TPP_OK)
@@ -418,6 +425,11 @@ enum tpp_code tpp_check_script(const struct tpp_check_arguments *arguments, cons
     enum tpp_code code = tpp_hardware_find(arguments->cluster, &check->inputs.hardware, err);
     if (code == TPP_OK)
         code = read_shell(check, path, err);
+    if (code == TPP_OK && check->script == NULL) {
+        code = tpp_check_config(check, err);
+        return code == TPP_OK && check->problems.failed ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory")
+                                                        : code;
+    }
     if (code == TPP_OK)
         code = tpp_launch_line_find(check->script, check->file, &check->line, err);
     if (code == TPP_OK)

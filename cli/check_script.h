@@ -4,6 +4,7 @@
 
 #include "cli/job_options.h"
 #include "cli/measured.h"
+#include "planner/launch/config/configurations.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/megatron_arguments.h"
 #include "planner/launch/problems.h"
@@ -24,8 +25,8 @@ struct tpp_check {
     const char *file;                /* as it is named in messages */
     char *text;                      /* of the script; owned */
     struct tpp_shell_source source;  /* of the files beside it */
-    struct tpp_shell_script *script; /* owned */
-    struct tpp_launch_line line;
+    struct tpp_shell_script *script; /* owned; NULL: a configuration file */
+    struct tpp_launch_line line; /* of a configuration file: without a command */
     enum tpp_framework framework;
     enum tpp_release release;
     struct tpp_arguments given; /* owned */
@@ -46,5 +47,7 @@ struct tpp_check {
 enum tpp_code tpp_check_script(const struct tpp_check_arguments *arguments, const char *path, struct tpp_check *check,
                                struct tpp_error *err);
 void tpp_check_release(struct tpp_check *check);
+/* Costs check->plan.strategy with check->inputs. */
+enum tpp_code tpp_check_cost(struct tpp_check *check, struct tpp_error *err);
 
 #endif

@@ -14,7 +14,8 @@ static const struct tpp_option script_options[] = {
      .help = "number of GPUs, instead of the script's"},
     {"model", 'm', TPP_OPTION_TEXT, ARG(model), "NAME|FILE",
      .help = "the model that is trained, instead of the shape in the script's options"},
-    {"framework", 'f', TPP_OPTION_CHOICE, ARG(framework), .choices = "megatron-lm|megatron-deepspeed|ms-swift|hf-trainer",
+    {"framework", 'f', TPP_OPTION_CHOICE, ARG(framework),
+     .choices = "megatron-lm|megatron-deepspeed|ms-swift|hf-trainer|torchtitan|nanotron",
      .help = "what the script starts [found from its options]"},
     {"framework-version", 0, TPP_OPTION_TEXT, ARG(framework_version), "RELEASE",
      .help = "release of the framework, as in 0.14 [newest known]"},
@@ -71,11 +72,11 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
 
 const struct tpp_command tpp_command_check = {
     .name = "check",
-    .summary = "check a launch script: accepted, fits, fast?",
-    .about =
-        "Reads a bash script without running anything in it, and says what the framework refuses and in which line, "
-        "whether it fits, how fast it is, and which plan would be better. Fails (exit code 1) when it would not "
-        "start or not fit; '-' reads standard input.",
+    .summary = "check a launch script or configuration: accepted, fits, fast?",
+    .about = "Reads a bash script without running anything in it, or the TOML or YAML configuration of torchtitan or "
+             "nanotron, and says what the framework refuses and in which line, "
+             "whether it fits, how fast it is, and which plan would be better. Fails (exit code 1) when it would not "
+             "start or not fit; '-' reads standard input.",
     .operands = "SCRIPT",
     .min_operands = 1,
     .max_operands = 1,

@@ -3,7 +3,7 @@
 # Nothing happens, and no root is needed, when all of it is there.
 set -euo pipefail
 
-packages=(meson ninja-build pkgconf gcc libc6-dev libcjson-dev libgsl-dev)
+packages=(meson ninja-build pkgconf gcc libc6-dev libcjson-dev libgsl-dev libyaml-dev)
 case ${1-} in
     '') ;;
     --tests) packages+=(libcmocka-dev clang libclang-rt-14-dev python3) ;;

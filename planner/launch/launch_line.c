@@ -300,6 +300,10 @@ enum tpp_code tpp_launch_line_framework(const struct tpp_launch_line *line, cons
     snprintf(where, sizeof where, "%.200s:%u", file, line->command->line);
     if (line->launcher == TPP_LAUNCHER_MEGATRON || line->launcher == TPP_LAUNCHER_SWIFT)
         *framework = TPP_FRAMEWORK_MS_SWIFT;
+    else if (strcmp(line->entry, "torchtitan.train") == 0 || has_argument(line, "--job.config_file"))
+        *framework = TPP_FRAMEWORK_TORCHTITAN;
+    else if (strcmp(line->entry, "run_train.py") == 0 && has_argument(line, "--config_file"))
+        *framework = TPP_FRAMEWORK_NANOTRON;
     else if (has_argument(line, "--deepspeed_config") || has_argument(line, "--deepspeed"))
         *framework = has_argument(line, "--num_layers") ? TPP_FRAMEWORK_MEGATRON_DEEPSPEED : TPP_FRAMEWORK_HF_TRAINER;
     else if (has_argument(line, "--per_device_train_batch_size"))

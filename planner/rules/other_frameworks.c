@@ -193,7 +193,7 @@ static bool titan_sequence_divides(const struct tpp_rule_context *c)
  * must come out as pp * vp. One or two stages a rank need no such number. */
 static bool titan_stages(const struct tpp_rule_context *c)
 {
-    int64_t slots = c->s->num_layers + 2;
+    int64_t slots = c->slots;
     int64_t stages = c->pipeline_parallel * (c->virtual_stages > 1 ? c->virtual_stages : 1);
     if (stages > slots)
         return false;
@@ -201,10 +201,33 @@ static bool titan_stages(const struct tpp_rule_context *c)
     return c->virtual_stages <= 2 || (slots + layers - 1) / layers == stages;
 }
 
-static bool titan_rotation(const struct tpp_rule_context *c)
+static bool titan_experts(const struct tpp_rule_context *c)
 {
-    return !(c->s->context_types & TPP_RULE_CONTEXT_A2A) || c->s->context_parallel == 1 ||
-           c->num_query_groups / c->tensor_parallel % c->s->context_parallel == 0;
+    return !c->is_moe || c->expert_tensor_parallel == c->tensor_parallel ||
+           (c->s->expert_parallel > 1 && c->expert_tensor_parallel == 1);
+}
+
+/* Its two ways of rotating keys and values are a ring and a gather. */
+static bool no_exchange_of_heads(const struct tpp_rule_context *c)
+{
+    return c->s->context_parallel == 1 || !(c->s->context_types & (TPP_RULE_CONTEXT_A2A | TPP_RULE_CONTEXT_A2A_P2P));
+}
+
+static bool tensor_means_sequence(const struct tpp_rule_context *c)
+{
+    return c->tensor_parallel == 1 || c->s->sequence_parallel;
+}
+
+static bool no_counted_ends(const struct tpp_rule_context *c)
+{
+    return !tpp_rule_is_set(c->s->first_stage_layers) && !tpp_rule_is_set(c->s->last_stage_layers);
+}
+
+static bool recomputes_each_layer(const struct tpp_rule_context *c)
+{
+    return c->s->recompute != TPP_RULE_GRANULARITY_FULL ||
+           (c->s->recompute_method != TPP_RULE_METHOD_BLOCK &&
+            (!tpp_rule_is_set(c->s->recompute_num_layers) || c->s->recompute_num_layers == 1));
 }
 
 static const struct tpp_rule torchtitan_rules[] = {
@@ -224,9 +247,19 @@ static const struct tpp_rule torchtitan_rules[] = {
     {"TT-8", TPP_RULE_AT_BUILD, TPP_RULE_EVER, all_heads_divide,
      "heads and key/value heads must be multiples of the tensor parallel degree", "heads groups tp",
      "lower tensor_parallel_degree"},
-    {"TT-8", TPP_RULE_AT_RUN, TPP_RULE_EVER, titan_rotation,
-     "the all-to-all rotation needs key/value heads for every context-parallel rank", "groups tp cp",
-     "use the allgather rotation"},
+    {"TT-2", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_experts,
+     "experts are cut like the rest, or, with expert parallelism, not at all", "etp tp ep",
+     "set expert_tensor_parallel_degree to 1 or to the tensor parallel degree"},
+    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_exchange_of_heads,
+     "context parallelism is a ring or gathers keys and values: it exchanges no heads", "cp",
+     "use a ring or all-gather"},
+    {"TT", TPP_RULE_SILENT, TPP_RULE_EVER, tensor_means_sequence, "tensor parallelism always shards the sequence too",
+     "tp", "use sequence parallelism"},
+    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_counted_ends,
+     "the layers of the first and last stage cannot be counted, only made fewer", "first-layers last-layers",
+     "use pipeline_parallel_first_stage_less_layers"},
+    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, recomputes_each_layer,
+     "full activation checkpointing takes every layer for itself", "", "recompute all layers, or \"op\""},
 };
 
 static bool nanotron_experts(const struct tpp_rule_context *c)
@@ -249,6 +282,22 @@ static bool nanotron_zero(const struct tpp_rule_context *c)
     return c->s->zero_stage <= 1;
 }
 
+static bool recomputes_all_or_nothing(const struct tpp_rule_context *c)
+{
+    return c->s->recompute != TPP_RULE_GRANULARITY_SELECTIVE && recomputes_each_layer(c);
+}
+
+static bool no_split_of_layers(const struct tpp_rule_context *c)
+{
+    return no_counted_ends(c) && !c->s->account_for_embedding && !c->s->account_for_loss;
+}
+
+/* Experts are cut by the tensor parallel size like the rest. */
+static bool nanotron_expert_tensor(const struct tpp_rule_context *c)
+{
+    return !c->is_moe || c->expert_tensor_parallel == c->tensor_parallel;
+}
+
 static const struct tpp_rule nanotron_rules[] = {
     {"NT-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_is_product,
      "tensor * pipeline * context * data parallel sizes must be the number of GPUs", "world tp pp cp dp",
@@ -268,6 +317,16 @@ static const struct tpp_rule nanotron_rules[] = {
      "set zero_stage to 1"},
     {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_interleaving, "there is no interleaved schedule", "vp",
      "use one stage a rank"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, recomputes_all_or_nothing,
+     "recompute_layer recomputes every layer whole, or none", "", "recompute all layers or none"},
+    {"NT-6", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_split_of_layers,
+     "layers are spread over the stages by their cost: nothing sets their number", "first-layers last-layers",
+     "leave the split to it"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_exchange_of_heads,
+     "context parallelism is a ring or gathers keys and values: it exchanges no heads", "cp",
+     "use a ring or all-gather"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, nanotron_expert_tensor,
+     "experts are cut by the tensor parallel size like the rest", "etp tp", "use the tensor parallel size"},
 };
 
 const struct tpp_rule_group tpp_rules_deepspeed = TPP_RULE_GROUP(deepspeed_rules, NULL);

@@ -282,11 +282,28 @@ static void test_torchtitan_wants_exact_products(void **state)
     check_broken(&s, "TT-4");
     s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
     s.layers_per_virtual_stage = 2; /* 16 stages a layer pair: 34 slots by 3 make 12 stages, by 2 make 17 */
+    s.account_for_embedding = s.account_for_loss = true; /* its default: one layer less at either end */
     s.pipeline_parallel = 2;
     check_broken(&s, "TT-5");
     s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
     s.num_query_groups = 1;
     check_broken(&s, "TT-8");
+    s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
+    s.num_experts = 8;
+    s.expert_tensor_parallel = 1; /* tp 2: only with expert parallelism */
+    check_broken(&s, "TT-2");
+    s.expert_parallel = 2;
+    check_kept(&s);
+    s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
+    s.recompute = TPP_RULE_GRANULARITY_FULL;
+    s.recompute_method = TPP_RULE_METHOD_UNIFORM;
+    s.recompute_num_layers = 1;
+    check_kept(&s);
+    s.recompute_method = TPP_RULE_METHOD_BLOCK;
+    check_broken(&s, "TT");
+    s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
+    s.sequence_parallel = false;
+    check_broken(&s, "TT");
 }
 
 static void test_nanotron_needs_accumulation_and_no_experts(void **state)
@@ -306,6 +323,12 @@ static void test_nanotron_needs_accumulation_and_no_experts(void **state)
     s = base_settings(TPP_FRAMEWORK_NANOTRON);
     s.zero_stage = 3;
     check_broken(&s, "NT");
+    s = base_settings(TPP_FRAMEWORK_NANOTRON);
+    s.recompute = TPP_RULE_GRANULARITY_SELECTIVE;
+    check_broken(&s, "NT");
+    s = base_settings(TPP_FRAMEWORK_NANOTRON);
+    s.account_for_loss = true;
+    check_broken(&s, "NT-6");
 }
 
 static void test_a_framework_without_rules_accepts(void **state)
