@@ -49,7 +49,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, const 
          "gradient checkpointing is of every layer, or of none"},
         {s->offload == TPP_OFFLOAD_OPTIMIZER && s->zero_stage == 0, "strategy.offload", "ZeRO moves the optimizer"},
         {job->hidden_dropout > 0 || job->attention_dropout > 0, "job.hidden_dropout", "dropout is the model's own"},
-        {job->precision == TPP_PRECISION_FP32, "job.precision", "plans are for 16 bits"},
+        {job->precision == TPP_PRECISION_FP32 || tpp_precision_is_fp8(job->precision), "job.precision",
+         "plans are for 16 bits"},
         {stack->attention != TPP_ATTENTION_FLASH2 && stack->attention != TPP_ATTENTION_EAGER, "stack.attention",
          "it has FlashAttention 2 and eager attention"},
     };

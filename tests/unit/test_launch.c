@@ -443,6 +443,32 @@ static void test_uneven_stages_need_a_release_that_has_them(void **state)
     check_refused(&c, TPP_E_UNSUPPORTED, "release");
 }
 
+static void test_what_a_release_or_framework_lacks_is_refused(void **state)
+{
+    struct launch_case c;
+    (void)state;
+    launch_case_init(&c);
+    c.job.precision = TPP_PRECISION_MXFP8;
+    c.request.release = TPP_RELEASE_0_11;
+    check_refused(&c, TPP_E_UNSUPPORTED, "job.precision");
+    launch_case_init(&c);
+    make_experts(&c);
+    c.strategy.dispatch = TPP_DISPATCH_HYBRIDEP;
+    c.request.release = TPP_RELEASE_0_15;
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.dispatch");
+    c.request.release = TPP_RELEASE_0_13;
+    c.strategy.dispatch = TPP_DISPATCH_DEEPEP;
+    c.strategy.expert_overlap = true;
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.expert_overlap");
+    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT; /* its scripts cannot say it, so there is none */
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.dispatch");
+    launch_case_init(&c);
+    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT;
+    c.strategy.recompute = TPP_RECOMPUTE_SELECTIVE;
+    c.strategy.recompute_modules = TPP_MODULE_MLP;
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.recompute_modules");
+}
+
 static void test_recomputation_and_offload_are_said(void **state)
 {
     struct launch_case c;
@@ -571,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_experts_and_dense_layers_are_said),
         cmocka_unit_test(test_options_follow_the_release),
         cmocka_unit_test(test_uneven_stages_need_a_release_that_has_them),
+        cmocka_unit_test(test_what_a_release_or_framework_lacks_is_refused),
         cmocka_unit_test(test_recomputation_and_offload_are_said),
         cmocka_unit_test(test_sharded_parameters_are_torch_fsdp2),
         cmocka_unit_test(test_what_megatron_refuses_is_not_written),
