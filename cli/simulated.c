@@ -25,15 +25,14 @@ const struct tpp_option tpp_simulated_options[] = {
      .help = "simulate with network ports of a stage (or of 'all') that have 1/FACTOR of their rate"},
     {"jitter", 0, TPP_OPTION_NUMBER, ARG(jitter_fraction), "FRACTION", .fallback = "0", .max = 1,
      .help = "simulate with compute times that vary by this standard deviation"},
-    {"seed", 0, TPP_OPTION_COUNT, ARG(seed), "N", .fallback = "1",
-     .help = "of the jitter: the same seed, the same step"},
+    {"seed", 0, TPP_OPTION_COUNT, ARG(seed), "N", .help = "of the jitter, 1 when not given: the same seed, the same step"},
     {.name = NULL},
 };
 
 bool tpp_simulated_is_wanted(const struct tpp_simulated_arguments *arguments)
 {
     return arguments->simulate || arguments->timeline || arguments->trace != NULL || arguments->slow_gpu != NULL ||
-           arguments->slow_nic != NULL || arguments->jitter_fraction > 0;
+           arguments->slow_nic != NULL || arguments->jitter_fraction > 0 || arguments->seed != TPP_OPTION_ABSENT;
 }
 
 static enum tpp_code read_straggler(const char *text, const char *where, uint32_t num_stages, struct tpp_straggler *out,
@@ -65,6 +64,18 @@ static enum tpp_code read_straggler(const char *text, const char *where, uint32_
     return TPP_OK;
 }
 
+/* Options that would be taken without effect, or with another than meant. */
+static enum tpp_code check_arguments(const struct tpp_simulated_arguments *arguments, struct tpp_error *err)
+{
+    if (arguments->trace != NULL && strcmp(arguments->trace, "-") == 0)
+        return tpp_fail(err, TPP_E_USAGE, "--trace", "name a file, as in --trace=step.json",
+                        "standard output has the answer: the trace cannot go there");
+    if (arguments->seed != TPP_OPTION_ABSENT && arguments->jitter_fraction <= 0)
+        return tpp_fail(err, TPP_E_USAGE, "--seed", "give --jitter too, as in --jitter=0.02, or leave --seed out",
+                        "a seed without jitter has no effect");
+    return TPP_OK;
+}
+
 static bool is_disturbed(const struct tpp_simulated_arguments *arguments)
 {
     return arguments->slow_gpu != NULL || arguments->slow_nic != NULL || arguments->jitter_fraction > 0;
@@ -78,9 +89,10 @@ enum tpp_code tpp_simulated_run(const struct tpp_simulated_arguments *arguments,
     const struct tpp_simulation_options undisturbed = options;
     options.records_links = arguments->trace != NULL;
     options.jitter_fraction = arguments->jitter_fraction;
-    options.seed = (uint64_t)arguments->seed;
-    enum tpp_code code =
-        read_straggler(arguments->slow_gpu, "--slow-gpu", strategy->pipeline_parallel, &options.slow_gpu, err);
+    options.seed = arguments->seed != TPP_OPTION_ABSENT ? (uint64_t)arguments->seed : 1;
+    enum tpp_code code = check_arguments(arguments, err);
+    if (code == TPP_OK)
+        code = read_straggler(arguments->slow_gpu, "--slow-gpu", strategy->pipeline_parallel, &options.slow_gpu, err);
     if (code == TPP_OK)
         code = read_straggler(arguments->slow_nic, "--slow-nic", strategy->pipeline_parallel, &options.slow_nic, err);
     if (code == TPP_OK)

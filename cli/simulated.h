@@ -15,7 +15,7 @@ struct tpp_simulated_arguments {
     const char *trace;               /* file to write; NULL: none */
     const char *slow_gpu, *slow_nic; /* "STAGE:FACTOR"; NULL: none */
     double jitter_fraction;
-    int64_t seed;
+    int64_t seed;                    /* TPP_OPTION_ABSENT: 1 */
 };
 extern const struct tpp_option tpp_simulated_options[];
 

@@ -4,6 +4,7 @@
 
 #include "costmodel/simulator/simulation.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,9 +18,17 @@ struct writer {
     bool is_first;
 };
 
-static double microseconds(double seconds)
+/* Whole nanoseconds, as Perfetto keeps them: rounding a length by itself would let a slice end inside the next one, which
+ * viewers then draw as nested. */
+static int64_t nanoseconds(double seconds)
 {
-    return seconds * 1e6;
+    return llround(seconds * 1e9);
+}
+
+/* A member whose unit is microseconds; `name` with its quotes. */
+static void write_time(struct writer *writer, const char *name, int64_t time_nanoseconds)
+{
+    tpp_text_format(writer->out, ",%s:%" PRId64 ".%03" PRId64, name, time_nanoseconds / 1000, time_nanoseconds % 1000);
 }
 
 /* Begins an event; the caller writes the rest of its members and the closing brace. */
@@ -67,18 +76,20 @@ static void write_arguments(struct writer *writer, const struct tpp_graph_task *
         tpp_text_format(writer->out, "%s\"%s\":%u", separator, numbers[i].name, numbers[i].value);
         separator = ",";
     }
-    if (task->kind == TPP_GRAPH_TRANSFER)
-        tpp_text_format(writer->out, "%s\"bytes\":%.0f,\"queued_us\":%.3f", separator, task->bytes,
-                        microseconds(task->start_seconds - task->ready_seconds));
+    if (task->kind == TPP_GRAPH_TRANSFER) {
+        tpp_text_format(writer->out, "%s\"bytes\":%.0f", separator, task->bytes);
+        write_time(writer, "\"queued_us\"", nanoseconds(task->start_seconds) - nanoseconds(task->ready_seconds));
+    }
     tpp_text_append(writer->out, "}}");
 }
 
 static void write_slice(struct writer *writer, const struct tpp_graph_task *task, uint32_t process, uint32_t track)
 {
     begin_event(writer, "X", process, task->name);
-    tpp_text_format(writer->out, ",\"cat\":\"%s\",\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f",
-                    task->kind == TPP_GRAPH_TRANSFER ? "transfer" : "compute", track, microseconds(task->start_seconds),
-                    microseconds(task->end_seconds) - microseconds(task->start_seconds));
+    tpp_text_format(writer->out, ",\"cat\":\"%s\",\"tid\":%u",
+                    task->kind == TPP_GRAPH_TRANSFER ? "transfer" : "compute", track);
+    write_time(writer, "\"ts\"", nanoseconds(task->start_seconds));
+    write_time(writer, "\"dur\"", nanoseconds(task->end_seconds) - nanoseconds(task->start_seconds));
     write_arguments(writer, task);
 }
 
@@ -116,11 +127,14 @@ static void write_arrow(uint32_t follower, void *context)
     const struct tpp_graph_stream *target = &writer->streams[to->stream];
     const uint32_t id = ++writer->num_arrows;
     begin_event(writer, "s", source->device, arrow->from->name);
-    tpp_text_format(writer->out, ",\"cat\":\"send\",\"id\":%u,\"tid\":%u,\"ts\":%.3f}", id, (unsigned)source->track,
-                    microseconds(arrow->from->start_seconds));
+    tpp_text_format(writer->out, ",\"cat\":\"send\",\"id\":%u,\"tid\":%u", id, (unsigned)source->track);
+    write_time(writer, "\"ts\"", nanoseconds(arrow->from->start_seconds));
+    tpp_text_append(writer->out, "}");
     begin_event(writer, "f", target->device, arrow->from->name);
-    tpp_text_format(writer->out, ",\"cat\":\"send\",\"id\":%u,\"bp\":\"e\",\"tid\":%u,\"ts\":%.3f}", id,
-                    (unsigned)target->track, microseconds(to->start_seconds));
+    tpp_text_format(writer->out, ",\"cat\":\"send\",\"id\":%u,\"bp\":\"e\",\"tid\":%u", id,
+                    (unsigned)target->track);
+    write_time(writer, "\"ts\"", nanoseconds(to->start_seconds));
+    tpp_text_append(writer->out, "}");
 }
 
 static bool is_send(const struct writer *writer, const struct tpp_graph_task *task)
@@ -145,8 +159,8 @@ static void write_link_counters(struct writer *writer)
         begin_event(writer, "C", is_shared ? 0 : resource->owner, tpp_resource_kind_name(resource->kind));
         if (resource->kind == TPP_RESOURCE_LEAF_UPLINK)
             tpp_text_format(writer->out, ",\"id\":%u", resource->owner);
-        tpp_text_format(writer->out, ",\"ts\":%.3f,\"args\":{\"used_percent\":%.2f}}",
-                        microseconds(samples[i].seconds),
+        write_time(writer, "\"ts\"", nanoseconds(samples[i].seconds));
+        tpp_text_format(writer->out, ",\"args\":{\"used_percent\":%.2f}}",
                         100 * samples[i].bytes_per_second / resource->bytes_per_second);
     }
 }
@@ -205,8 +219,9 @@ static void write_memory_counter(struct writer *writer, uint32_t device, struct 
         if (i + 1 < count && changes[i + 1].seconds == changes[i].seconds)
             continue;
         begin_event(writer, "C", device, "memory");
-        tpp_text_format(writer->out, ",\"ts\":%.3f,\"args\":{\"weights_and_states_bytes\":%.0f,\"activation_bytes\":%.0f}}",
-                        microseconds(changes[i].seconds), held, fmax(0, alive - held));
+        write_time(writer, "\"ts\"", nanoseconds(changes[i].seconds));
+        tpp_text_format(writer->out, ",\"args\":{\"weights_and_states_bytes\":%.0f,\"activation_bytes\":%.0f}}", held,
+                        fmax(0, alive - held));
     }
 }
 

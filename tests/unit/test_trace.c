@@ -98,9 +98,18 @@ static void every_event_has_what_its_phase_asks_for(void **state)
     cJSON_Delete(trace.root);
 }
 
+/* Times in whole nanoseconds, as Perfetto reads them: one of overlap, and a slice is drawn inside the one before. */
 struct slice {
-    double pid, tid, start, end;
+    double pid, tid;
+    long long start, end;
 };
+
+static long long nanoseconds(const cJSON *event, const char *name)
+{
+    const double time = 1000 * number(event, name);
+    assert_true(fabs(time - round(time)) < 1e-3); /* three decimals of a microsecond, no more */
+    return llround(time);
+}
 
 static int compare_slices(const void *left, const void *right)
 {
@@ -119,8 +128,8 @@ static size_t read_slices(const struct trace *trace, struct slice *slices)
     cJSON_ArrayForEach(event, trace->events)
     {
         if (strcmp(string(event, "ph"), "X") == 0)
-            slices[count++] = (struct slice){number(event, "pid"), number(event, "tid"), number(event, "ts"),
-                                             number(event, "ts") + number(event, "dur")};
+            slices[count++] = (struct slice){number(event, "pid"), number(event, "tid"), nanoseconds(event, "ts"),
+                                             nanoseconds(event, "ts") + nanoseconds(event, "dur")};
     }
     qsort(slices, count, sizeof(*slices), compare_slices);
     return count;
@@ -137,38 +146,120 @@ static void slices_of_a_stream_follow_each_other(void **state)
         const size_t count = read_slices(&trace, slices);
         for (size_t s = 1; s < count; s++)
             if (slices[s].pid == slices[s - 1].pid && slices[s].tid == slices[s - 1].tid)
-                assert_true(slices[s].start >= slices[s - 1].end - 2e-3); /* times have three decimals */
+                assert_true(slices[s].start >= slices[s - 1].end);
         free(slices);
         cJSON_Delete(trace.root);
     }
 }
 
-static void arrows_begin_and_end_in_slices(void **state)
+/* The slice that an arrow binds to, which is the one around its time: the start of the transfer that it leaves, the start of
+ * the pass that it enters. NULL when there is none, and the viewer would drop the arrow. */
+static const struct slice *slice_around(const struct slice *slices, size_t count, const cJSON *event)
+{
+    const long long time = nanoseconds(event, "ts");
+    for (size_t s = 0; s < count; s++)
+        if (slices[s].pid == number(event, "pid") && slices[s].tid == number(event, "tid") && slices[s].start <= time &&
+            time < slices[s].end)
+            return &slices[s];
+    return NULL;
+}
+
+static void arrows_bind_to_slices_and_pair_up(void **state)
+{
+    (void)state;
+    static const char *const strategies[] = {"tp=2,pp=4,mbs=1,zero=1,sp=1", "tp=4,pp=2,vp=2,mbs=1,zero=1,sp=1",
+                                             "tp=2,pp=4,mbs=1,zero=1,sp=1,schedule=zb-h1"};
+    enum { MAX_ARROWS = 1024 };
+    for (int i = 0; i < 3; i++) {
+        struct trace trace = make_trace(strategies[i], 1);
+        struct slice *slices = malloc((size_t)cJSON_GetArraySize(trace.events) * sizeof(*slices));
+        const size_t count = read_slices(&trace, slices);
+        const struct slice *from[MAX_ARROWS] = {NULL}, *to[MAX_ARROWS] = {NULL};
+        const cJSON *event;
+        int num_arrows = 0;
+        cJSON_ArrayForEach(event, trace.events)
+        {
+            const char phase = string(event, "ph")[0];
+            if (phase != 's' && phase != 'f')
+                continue;
+            const int id = (int)number(event, "id");
+            const struct slice *slice = slice_around(slices, count, event);
+            assert_true(id > 0 && id < MAX_ARROWS && slice);
+            if (phase == 's') {
+                assert_null(from[id]); /* an id is used once */
+                from[id] = slice;
+                num_arrows++;
+            } else {
+                assert_true(from[id] && !to[id]); /* written after its start */
+                assert_true(slice->start >= from[id]->end && slice->pid != from[id]->pid); /* received on another stage */
+                to[id] = slice;
+            }
+        }
+        for (int id = 1; id <= num_arrows; id++)
+            assert_true(from[id] && to[id]);
+        assert_true(num_arrows > 0);
+        free(slices);
+        cJSON_Delete(trace.root);
+    }
+}
+
+static void counters_have_numbers_and_never_go_back_in_time(void **state)
 {
     (void)state;
     struct trace trace = make_trace("tp=2,pp=4,mbs=1,zero=1,sp=1", 1);
-    struct slice *slices = malloc((size_t)cJSON_GetArraySize(trace.events) * sizeof(*slices));
-    const size_t count = read_slices(&trace, slices);
-    double starts[512] = {0};
+    const char *names[64];
+    double pids[64];
+    long long latest[64];
+    int num_counters = 0;
+    const cJSON *event, *value;
+    cJSON_ArrayForEach(event, trace.events)
+    {
+        if (strcmp(string(event, "ph"), "C") != 0)
+            continue;
+        cJSON_ArrayForEach(value, cJSON_GetObjectItemCaseSensitive(event, "args"))
+        {
+            assert_true(cJSON_IsNumber(value) && value->valuedouble >= 0);
+            if (strcmp(value->string, "used_percent") == 0)
+                assert_true(value->valuedouble <= 100.01);
+        }
+        int i = 0;
+        while (i < num_counters && !(pids[i] == number(event, "pid") && strcmp(names[i], string(event, "name")) == 0))
+            i++;
+        assert_true(i < 64);
+        if (i == num_counters) {
+            names[num_counters] = string(event, "name");
+            pids[num_counters] = number(event, "pid");
+            latest[num_counters++] = 0;
+        }
+        assert_true(nanoseconds(event, "ts") >= latest[i]);
+        latest[i] = nanoseconds(event, "ts");
+    }
+    assert_true(num_counters >= 8); /* memory and network ports of four stages */
+    cJSON_Delete(trace.root);
+}
+
+/* A thread without a name shows as a number: every track that has a slice is named, once, and so is its process. */
+static void every_track_with_slices_has_one_name(void **state)
+{
+    (void)state;
+    struct trace trace = make_trace("tp=2,pp=4,mbs=1,zero=1,sp=1", 2);
+    int processes[8] = {0}, threads[8][16] = {{0}};
     const cJSON *event;
     cJSON_ArrayForEach(event, trace.events)
     {
-        const char phase = string(event, "ph")[0];
-        if (phase != 's' && phase != 'f')
-            continue;
-        const double ts = number(event, "ts");
-        const int id = (int)number(event, "id");
-        size_t s = 0;
-        while (s < count && !(slices[s].pid == number(event, "pid") && slices[s].tid == number(event, "tid") &&
-                              slices[s].start <= ts + 2e-3 && ts <= slices[s].end + 2e-3))
-            s++;
-        assert_true(s < count && id < 512);
-        if (phase == 's')
-            starts[id] = ts;
-        else
-            assert_true(starts[id] > 0 && ts > starts[id]); /* written before it, and later in time */
+        const cJSON *args = cJSON_GetObjectItemCaseSensitive(event, "args");
+        if (strcmp(string(event, "name"), "process_name") == 0 && strlen(string(args, "name")) > 0)
+            processes[(int)number(event, "pid")]++;
+        if (strcmp(string(event, "name"), "thread_name") == 0 && strlen(string(args, "name")) > 0)
+            threads[(int)number(event, "pid")][(int)number(event, "tid")]++;
     }
-    free(slices);
+    cJSON_ArrayForEach(event, trace.events)
+    {
+        if (strcmp(string(event, "ph"), "X") != 0)
+            continue;
+        assert_int_equal(processes[(int)number(event, "pid")], 1);
+        assert_int_equal(threads[(int)number(event, "pid")][(int)number(event, "tid")], 1);
+    }
     cJSON_Delete(trace.root);
 }
 
@@ -199,7 +290,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_event_has_what_its_phase_asks_for),
         cmocka_unit_test(slices_of_a_stream_follow_each_other),
-        cmocka_unit_test(arrows_begin_and_end_in_slices),
+        cmocka_unit_test(arrows_bind_to_slices_and_pair_up),
+        cmocka_unit_test(counters_have_numbers_and_never_go_back_in_time),
+        cmocka_unit_test(every_track_with_slices_has_one_name),
         cmocka_unit_test(memory_returns_to_what_is_held_all_the_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
