@@ -215,7 +215,7 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     const struct tpp_pipeline_times times = {
         .slowest_seconds = slowest.stage.seconds,
         .others_seconds = slowest.sum_seconds - slowest.stage.seconds,
-        .edge_seconds = assembly.send_seconds,
+        .edge_seconds = assembly.edge_seconds,
         .others_forward_seconds = slowest.sum_forward - slowest.stage.forward_seconds,
         .others_weight_seconds = slowest.sum_weight - slowest.stage.weight_seconds,
     };

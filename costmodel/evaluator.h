@@ -49,7 +49,8 @@ struct tpp_assembly {
     struct tpp_sharded_layer sharded; /* extra of one decoder layer */
     double root_seconds;             /* root unit's gather, one exposed gather and reduce, each micro-batch (9.2) */
     double send_seconds;             /* one transfer between stages; 0 with one stage */
-    double send_device_fraction;     /* share of it that occupies the device */
+    double send_device_fraction;     /* device time of an exchange over it: 1, 2; below 1 it runs beside compute */
+    double edge_seconds;             /* then: how long it is on the way; else 0, it starts when the receiver is free */
 };
 
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,

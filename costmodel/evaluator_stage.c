@@ -7,6 +7,19 @@
 /* Interleaved schedules overlap their transfers; this much of each still occupies the device (7 "PP"). */
 static const double overlapped_send_fraction = 0.15;
 
+/* 1F1B and GPipe exchange with a neighbour while both wait, once above and once below in every micro-batch of an inner
+ * stage: the transfer is on the device of each, and starts when the later one comes to it. Nothing is on the way before that.
+ * Megatron-LM sends and receives in one batch (p2p_communication.py, _batched_p2p_ops): an exchange takes Tc. DeepSpeed's
+ * pipeline sends, then receives, each call waiting for the other side (runtime/pipe/p2p.py, send and recv; the pipelines
+ * derived from it too, as Aleph-Alpha/scaling's communicator.py): 2 Tc. Schedules that split backward send asynchronously. */
+static double exchange_fraction(const struct tpp_strategy *strategy, const struct tpp_stack *stack)
+{
+    const bool in_place = strategy->schedule == TPP_SCHEDULE_INTERLEAVED
+                              ? !stack->overlap_p2p
+                              : strategy->schedule == TPP_SCHEDULE_1F1B || strategy->schedule == TPP_SCHEDULE_GPIPE;
+    return !in_place ? overlapped_send_fraction : tpp_engine_is_deepspeed(stack->engine) ? 2 : 1;
+}
+
 /* One transfer of a micro-batch's activations to the next stage, 7 "PP". */
 static double send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            const struct tpp_assembly *assembly)
@@ -71,8 +84,8 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
     if (assembly->is_sharded)
         assemble_sharded(evaluator, strategy, assembly);
     assembly->send_seconds = send_seconds(evaluator, strategy, assembly);
-    assembly->send_device_fraction =
-        strategy->schedule == TPP_SCHEDULE_INTERLEAVED && evaluator->stack->overlap_p2p ? overlapped_send_fraction : 1;
+    assembly->send_device_fraction = exchange_fraction(strategy, evaluator->stack);
+    assembly->edge_seconds = assembly->send_device_fraction < 1 ? assembly->send_seconds : 0;
     return TPP_OK;
 }
 

@@ -122,16 +122,24 @@ bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder)
     return builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
 }
 
-void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, int dgrad, int wgrad)
+double tpp_builder_kept_share(const struct tpp_builder *builder)
 {
+    return builder->stack->tensor_parallel_autograd ? 1 : builder->norm_share;
+}
+
+void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, uint32_t num_linears, int dgrad,
+                                     int wgrad)
+{
+    const bool autograd = builder->stack->tensor_parallel_autograd;
     const bool async = tpp_builder_overlaps_tensor(builder);
     const double bytes = activation_bytes(builder);
     if (!builder->sequence_parallel) {
-        tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, bytes,
-                               async ? wgrad : TPP_NO_OP);
+        for (uint32_t i = 0; i < (autograd ? num_linears : 1); i++)
+            tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, bytes,
+                                   async ? wgrad : TPP_NO_OP);
         return;
     }
-    if (!builder->frozen) /* the saved norm output is gathered again for wgrad only */
+    if (!builder->frozen && !autograd) /* the saved norm output is gathered again for wgrad only */
         tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
                                gathered_bytes(builder), async ? dgrad : TPP_NO_OP);
     tpp_builder_collective(builder, name, TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_REDUCE_SCATTER, bytes,

@@ -74,7 +74,7 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
     tpp_build_linear_parameters(builder, &first);
     tpp_build_linear_parameters(builder, &second);
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
-    tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM, w * h * q * n);
+    tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM, w * h * tpp_builder_kept_share(builder) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_kept(builder, "mlp in output", TPP_MODULE_MLP, w * in * n);
@@ -109,5 +109,5 @@ void tpp_build_mlp_backward(struct tpp_builder *builder)
     tpp_build_linear_backward(builder, &second, NULL, NULL);
     build_activation(builder, TPP_SECTION_BACKWARD);
     tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
-    tpp_build_tensor_entry_backward(builder, "mlp", dgrad, wgrad);
+    tpp_build_tensor_entry_backward(builder, "mlp", builder->model->gated_mlp ? 2 : 1, dgrad, wgrad);
 }

@@ -181,7 +181,7 @@ static void build_shared_backward(struct tpp_builder *builder)
     tpp_build_linear_backward(builder, &second, NULL, NULL);
     build_activation(builder, TPP_SECTION_BACKWARD, second.depth * builder->tokens);
     tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
-    tpp_build_tensor_entry_backward(builder, "shared expert", dgrad, wgrad);
+    tpp_build_tensor_entry_backward(builder, "shared expert", builder->model->gated_mlp ? 2 : 1, dgrad, wgrad);
 }
 
 void tpp_build_moe_forward(struct tpp_builder *builder)

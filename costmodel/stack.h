@@ -59,6 +59,8 @@ struct tpp_stack {
     bool transformer_engine;          /* TE linears: dummy weight gradients, list (A) of 4.2 */
     bool tensor_parallel_async;       /* tp_async: backward all-reduce overlaps wgrad */
     bool tensor_parallel_other;       /* tp_stack = other: half the NVLink rate (15.4) */
+    bool tensor_parallel_autograd;    /* every column-parallel linear reduces its own input gradient, and what sequence
+                                         parallelism has gathered is kept for backward (Aleph-Alpha/scaling) */
     bool launch_blocking;             /* CUDA_LAUNCH_BLOCKING=1 (15.5) */
     bool synchronous_gather;          /* ZeRO-3 of DeepSpeed before 0.4.1: no overlap, copies, one parameter at a time */
     bool cuda_graphs;                 /* host launch cost divided by 10 */

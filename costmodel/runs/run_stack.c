@@ -275,7 +275,8 @@ static void set_graph_compiler(struct tpp_stack *stack)
 }
 
 /* Plain PyTorch tensor parallelism (15.1, 15.4): exposed all-reduces at half the NVLink rate, eager kernels.
- * S19 (Aleph Alpha scaling): gathered logits; a fused RMSNorm where the sheet names "RMS kernel".
+ * S19 (Aleph Alpha scaling): gathered logits; a fused RMSNorm where the sheet names "RMS kernel"; gate and up are linears of
+ * their own, each with its copy_to_tensor_model_parallel_region, and norms gather (core/nn/mlp.py, norm/rms_norm.py).
  * S22 (InternEvo): apex RMSNorm, flash-attention's rotary kernel, vocabulary-parallel head; bf16 gradients.
  * Paddle's tensor parallelism ends in a cross entropy split by vocabulary too. */
 static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack)
@@ -286,6 +287,7 @@ static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack
                                 notes_have(facts, "RMS kernel");
     stack->tensor_parallel_async = false;
     stack->tensor_parallel_other = true;
+    stack->tensor_parallel_autograd = framework_has(facts, "Aleph Alpha");
     stack->norm_kernel = has_fused_norm ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->activation_kernel = is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->rope_kernel = is_internevo ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;

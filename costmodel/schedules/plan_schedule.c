@@ -98,7 +98,7 @@ enum tpp_code tpp_plan_schedule(struct tpp_evaluator *evaluator, const struct tp
     free(stages);
     *problem = tpp_schedule_problem_of(strategy);
     problem->chunks = chunks;
-    problem->edge_seconds = assembly.send_seconds;
+    problem->edge_seconds = assembly.edge_seconds;
     problem->transfer_seconds = assembly.send_device_fraction * assembly.send_seconds;
     return TPP_OK;
 }

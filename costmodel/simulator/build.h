@@ -62,7 +62,8 @@ struct tpp_chunk {
 
 struct tpp_op_tasks { /* of one pass of one micro-batch through one chunk on one device */
     uint32_t first, last;
-    uint32_t send; /* of its result; TPP_NO_TASK */
+    uint32_t before; /* what its device did last before it; TPP_NO_TASK */
+    uint32_t send;   /* of its result; TPP_NO_TASK */
 };
 
 /* Whom a transfer of a stage goes to. */

@@ -90,14 +90,16 @@ static uint32_t target_of(const struct tpp_chunk *chunk, enum tpp_simulated_pass
                                        : TPP_ORDER_NO_CHUNK;
 }
 
-/* A transfer from another stage occupies the device, too (7 "PP"). */
+/* What an exchange takes of the device besides the transfer that arrives: all of it when that runs beside compute; else the
+ * transfer is in place of compute (connect_source), and what is left is the one in the other direction. */
 static void receive(struct tpp_pen *pen, enum tpp_simulated_pass pass)
 {
     const struct tpp_build *build = pen->build;
     const struct tpp_chunk *chunk = &build->chunks[pen->chunk];
     const uint32_t source = source_of(chunk, pass);
     if (source != TPP_ORDER_NO_CHUNK && build->chunks[source].place.stage != chunk->place.stage)
-        tpp_pen_compute(pen, 0, build->assembly.send_device_fraction * build->assembly.send_seconds);
+        tpp_pen_compute(pen, 0, (build->assembly.send_device_fraction - (build->assembly.edge_seconds > 0 ? 0 : 1)) *
+                                    build->assembly.send_seconds);
 }
 
 /* The closed form of a ZeRO-3 layer (9.2) instead of its transfers; the root unit once a stage. */
@@ -157,13 +159,14 @@ static void write_op(struct tpp_build *build, uint32_t device, const struct tpp_
     const enum tpp_simulated_pass pass = (enum tpp_simulated_pass)op->pass;
     const struct tpp_chunk *chunk = &build->chunks[op->chunk];
     struct tpp_pen pen = tpp_pen_start(build, device, op->chunk, op->micro_batch, names[pass]);
+    const uint32_t before = build->last_compute[device];
     receive(&pen, pass);
     if (build->is_sharded && build->options->mode == TPP_SIMULATION_EVENTS)
         tpp_pen_flush(&pen); /* gathers are asked for after it */
     write_pass(&pen, pass, is_first, is_last);
     tpp_pen_flush(&pen);
     struct tpp_op_tasks *tasks = tpp_build_op(build, device, op->chunk, op->micro_batch, pass);
-    *tasks = (struct tpp_op_tasks){pen.first, pen.last, TPP_NO_TASK};
+    *tasks = (struct tpp_op_tasks){pen.first, pen.last, before, TPP_NO_TASK};
     const uint32_t target = target_of(chunk, pass);
     if (target == TPP_ORDER_NO_CHUNK || build->chunks[target].place.stage == chunk->place.stage)
         return;
@@ -188,16 +191,19 @@ static void write_device(struct tpp_build *build, uint32_t device, uint32_t (*se
     }
 }
 
-/* What arrives from a neighbour: its transfer, or its result when it is on the same stage. */
-static uint32_t arrival(struct tpp_build *build, uint32_t device, const struct tpp_chunk *chunk,
-                        enum tpp_simulated_pass pass, uint32_t micro_batch)
+/* A pass waits for what arrives from a neighbour: its transfer, or its result when it is on the same stage. A transfer
+ * without overlap starts when the receiver, too, has come to it. */
+static void connect_source(struct tpp_build *build, uint32_t device, const struct tpp_chunk *chunk,
+                           enum tpp_simulated_pass pass, uint32_t micro_batch, const struct tpp_op_tasks *to)
 {
     const uint32_t source = source_of(chunk, pass);
     if (source == TPP_ORDER_NO_CHUNK)
-        return TPP_NO_TASK;
+        return;
     const uint32_t from = device - device % build->num_stages + build->chunks[source].place.stage;
     const struct tpp_op_tasks *tasks = tpp_build_op(build, from, source, micro_batch, pass);
-    return tasks->send != TPP_NO_TASK ? tasks->send : tasks->last;
+    tpp_graph_depend(build->graph, to->first, tasks->send != TPP_NO_TASK ? tasks->send : tasks->last);
+    if (tasks->send != TPP_NO_TASK && build->assembly.edge_seconds <= 0)
+        tpp_graph_depend(build->graph, tasks->send, to->before);
 }
 
 static void connect(struct tpp_build *build)
@@ -211,8 +217,8 @@ static void connect(struct tpp_build *build)
                 const struct tpp_op_tasks *backward = tpp_build_op(build, device, g, i, TPP_PASS_BACKWARD);
                 if (forward->first == TPP_NO_TASK)
                     continue; /* a micro-batch of the other direction */
-                tpp_graph_depend(build->graph, forward->first, arrival(build, device, chunk, TPP_PASS_FORWARD, i));
-                tpp_graph_depend(build->graph, backward->first, arrival(build, device, chunk, TPP_PASS_BACKWARD, i));
+                connect_source(build, device, chunk, TPP_PASS_FORWARD, i, forward);
+                connect_source(build, device, chunk, TPP_PASS_BACKWARD, i, backward);
                 tpp_graph_depend(build->graph, backward->first, forward->last);
             }
 }

@@ -205,6 +205,36 @@ static void gpt3_on_64_gpus_is_example_e16(void **state)
     tpp_evaluator_free(e);
 }
 
+/* An inner stage (the slowest here: the ends have fewer layers) exchanges twice in a micro-batch: Tc each in Megatron, 2 Tc in DeepSpeed (tests/reference,
+ * stage_exchange). Interleaving overlaps: 2 (vp - 1) Tc on the way, 15 % of every one of 2 v transfers on the device. */
+static void exchanges_between_stages_are_charged_once(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("llama2-13b");
+    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    const struct {
+        enum tpp_framework framework;
+        const char *strategy;
+        double transfers;
+    } cases[] = {{TPP_FRAMEWORK_MEGATRON_LM, "tp=1,pp=4,first_layers=8,last_layers=8,mbs=1", 2 * 32},
+                 {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "tp=1,pp=4,first_layers=8,last_layers=8,mbs=1", 4 * 32},
+                 {TPP_FRAMEWORK_MEGATRON_LM, "tp=1,pp=4,vp=2,first_layers=8,last_layers=8,mbs=1",
+                  2 * (2 * 4 - 1) + 0.15 * 4 * 32}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct tpp_job job = shape_job(16, 4096, 128);
+        struct tpp_stack stack;
+        tpp_stack_defaults(cases[k].framework, &a100.gpu, &job, &stack);
+        const struct tpp_strategy strategy = shape_strategy(cases[k].strategy, &job);
+        struct tpp_evaluator *e = evaluator(&model, &a100, &job, &stack);
+        const struct tpp_cost cost = cost_of(e, &strategy);
+        /* 25 us, then 2 b s h bytes at 25 GB/s times the efficiency of point-to-point transfers. */
+        const double Tc = 25e-6 + 2.0 * 4096 * 5120 / (25e9 * a100.network.send_recv_efficiency_fraction);
+        const double count = cost.time_terms[TPP_TIME_PIPELINE_COMM] / Tc;
+        CHECK_NUMBER(count, cases[k].transfers, 1e-6);
+        tpp_evaluator_free(e);
+    }
+}
+
 static void terms_sum_to_the_totals(void **state)
 {
     (void)state;
@@ -261,6 +291,7 @@ int main(void)
         cmocka_unit_test(ddp_copies_the_gradients_into_buckets),
         cmocka_unit_test(tied_embeddings_open_a_group_between_first_and_last_stage),
         cmocka_unit_test(gpt3_on_64_gpus_is_example_e16),
+        cmocka_unit_test(exchanges_between_stages_are_charged_once),
         cmocka_unit_test(terms_sum_to_the_totals),
         cmocka_unit_test(the_memo_gives_the_same_bits_in_any_order),
     };

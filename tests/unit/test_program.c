@@ -222,6 +222,59 @@ static void blocking_launches_overlap_nothing(void **state)
     }
 }
 
+struct volumes {
+    int counts[TPP_SECTION_COUNT][TPP_COLLECTIVE_COUNT];
+};
+
+static struct volumes tensor_collectives(const struct tpp_program *program)
+{
+    struct volumes volumes = {{{0}}};
+    for (uint32_t i = 0; i < program->num_ops; i++)
+        if (program->ops[i].kind == TPP_OP_COMMUNICATION && program->ops[i].group == TPP_GROUP_TENSOR)
+            volumes.counts[program->ops[i].section][program->ops[i].collective]++;
+    return volumes;
+}
+
+/* Aleph-Alpha/scaling: src/scaling/core/nn/mlp.py has dense_in and siglu_weight, each a ColumnParallelLinear with its
+ * copy_to_tensor_model_parallel_region, which reduces the gradient of its input; attention.py has q, k and v in one unless
+ * there are fewer key heads. norm/rms_norm.py gathers behind the norm, under autograd: what is gathered stays for backward.
+ * Megatron-LM: one reduction a block, and the norm output is gathered again (cost-model 7 "TP"). */
+static void separate_linears_reduce_their_gradients_apart(void **state)
+{
+    (void)state;
+    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    const struct tpp_job job = shape_job(8, 4096, 8);
+    const struct {
+        const char *model;
+        bool autograd;
+        int all_reduces, gathers; /* backward: of a layer without, with sequence parallelism */
+    } cases[] = {{"llama2-13b", false, 2, 4}, {"llama2-13b", true, 3, 2}, {"llama3.1-8b", true, 5, 2},
+                 {"gpt3-175b", true, 2, 2}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const struct tpp_model model = shape_preset(cases[k].model);
+        struct tpp_stack stack;
+        struct tpp_program program;
+        struct tpp_layer_axes a = axes(8, 1, 1, false);
+        tpp_stack_defaults(TPP_FRAMEWORK_OTHER, &a100.gpu, &job, &stack);
+        stack.tensor_parallel_autograd = cases[k].autograd;
+        tpp_program_build(&model, &job, &stack, &a, &program);
+        const double without = kept_bytes(&program);
+        struct volumes volumes = tensor_collectives(&program);
+        assert_int_equal(volumes.counts[TPP_SECTION_FORWARD][TPP_ALL_REDUCE], 2);
+        assert_int_equal(volumes.counts[TPP_SECTION_BACKWARD][TPP_ALL_REDUCE], cases[k].all_reduces);
+        a.sequence_parallel = true;
+        tpp_program_build(&model, &job, &stack, &a, &program);
+        volumes = tensor_collectives(&program);
+        assert_int_equal(volumes.counts[TPP_SECTION_FORWARD][TPP_ALL_GATHER], 2);
+        assert_int_equal(volumes.counts[TPP_SECTION_FORWARD][TPP_REDUCE_SCATTER], 2);
+        assert_int_equal(volumes.counts[TPP_SECTION_BACKWARD][TPP_ALL_GATHER], cases[k].gathers);
+        assert_int_equal(volumes.counts[TPP_SECTION_BACKWARD][TPP_REDUCE_SCATTER], 2);
+        /* Of the four tensors of n h (two residuals, two norm outputs; eager norms keep copies elsewhere) 7/8 go, or of two. */
+        const double token_bytes = 2.0 * 4096 * model.hidden_size, saved = (without - kept_bytes(&program)) / token_bytes;
+        CHECK_NUMBER(saved, (cases[k].autograd ? 2 : 4) * 7.0 / 8, 1e-9);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +287,7 @@ int main(void)
         cmocka_unit_test(frozen_linears_have_no_weight_gradient),
         cmocka_unit_test(block_masks_divide_the_attention_work),
         cmocka_unit_test(blocking_launches_overlap_nothing),
+        cmocka_unit_test(separate_linears_reduce_their_gradients_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

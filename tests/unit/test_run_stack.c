@@ -72,7 +72,7 @@ static void aleph_alpha_sheets_name_their_kernels(void **state)
     assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
     assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
     assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_GATHERED);
-    assert_true(stack.tensor_parallel_other);
+    assert_true(stack.tensor_parallel_other && stack.tensor_parallel_autograd);
     assert_false(stack.tensor_parallel_async);
     facts.attention = "flash_attentionv1.0.8";
     stack = stack_of(&facts, a100());
