@@ -6,6 +6,7 @@
 #include "cli/launch_script.h"
 #include "cli/plan_json.h"
 #include "cli/replay_list.h"
+#include "cli/simulated_list.h"
 #include "costmodel/base/file.h"
 
 #include <stdio.h>
@@ -17,6 +18,7 @@ struct launch_arguments {
     struct tpp_strategy_arguments strategy;
     struct tpp_pin_arguments pins;
     struct tpp_replay_arguments replay;
+    struct tpp_simulated_list_arguments simulated;
     const char *output, *job_name;
     bool slurm, debug, json;
 };
@@ -39,6 +41,7 @@ static const struct tpp_option_part launch_parts[] = {
     {"Strategy (else the best plan is taken)", tpp_strategy_options, ARG(strategy)},
     TPP_PIN_PARTS(struct launch_arguments, pins),
     {"Memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
+    {"Simulation of the best plans", tpp_simulated_list_options, ARG(simulated)},
     {"Output", launch_options, 0},
     {NULL},
 };
@@ -63,10 +66,14 @@ static enum tpp_code choose(const struct launch_arguments *arguments, const stru
         return tpp_fail(err, TPP_E_USAGE, "--placement", "give --strategy too",
                         "a placement needs a strategy: the search uses rank order");
     tpp_limits_resolve(&arguments->pins, &limits);
-    enum tpp_code code = tpp_find_plans(inputs, &limits, answer, &plans, err);
+    enum tpp_code code = tpp_simulated_list_prepare(&arguments->simulated, &limits, err);
+    if (code == TPP_OK)
+        code = tpp_find_plans(inputs, &limits, answer, &plans, err);
     if (code != TPP_OK)
         return code;
     code = tpp_replay_list(&arguments->replay, inputs, limits.memory_headroom_fraction, &plans, err);
+    if (code == TPP_OK)
+        code = tpp_simulated_list(&arguments->simulated, inputs, limits.memory_headroom_fraction, 1, &plans, err);
     *found = plans.num_plans > 0;
     if (code == TPP_OK && *found)
         *plan = plans.plans[0];

@@ -8,29 +8,24 @@
 #include "cli/replay_list.h"
 #include "cli/report.h"
 #include "cli/risks.h"
+#include "cli/simulated_list.h"
 #include "cli/terminal.h"
 #include "costmodel/base/units.h"
-#include "planner/simulated_ranking.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* With --simulate so many plans are simulated, or --top when that is more. */
-#define SHORT_LIST 16
 
 struct plan_arguments {
     struct tpp_job_arguments job;
     struct tpp_pin_arguments pins;
     struct tpp_replay_arguments replay;
-    bool simulate, json, reproducible;
+    struct tpp_simulated_list_arguments simulated;
+    bool json, reproducible;
 };
 
 #define ARG(field) offsetof(struct plan_arguments, field)
 
 static const struct tpp_option plan_options[] = {
-    {"simulate", 0, TPP_OPTION_FLAG, ARG(simulate),
-     .help = "simulate the best plans as events, rank them by that, and say where it differs from the estimate"},
     {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
     {"reproducible", 0, TPP_OPTION_FLAG, ARG(reproducible),
      .help = "write 0 for what depends on this machine (seconds and threads of the search)"},
@@ -40,6 +35,7 @@ static const struct tpp_option_part plan_parts[] = {
     TPP_JOB_PARTS(struct plan_arguments, job),
     TPP_PIN_PARTS(struct plan_arguments, pins),
     {"Memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
+    {"Simulation of the best plans", tpp_simulated_list_options, ARG(simulated)},
     {"Output", plan_options, 0},
     {NULL},
 };
@@ -50,46 +46,7 @@ struct findings {
     struct tpp_job_inputs inputs;
     struct tpp_space_limits limits;
     struct tpp_found_plans found;
-    struct tpp_simulated_plan *simulated; /* owned: the plans in the order shown; NULL without --simulate */
-    struct tpp_plan *simulated_plans;     /* owned: the same, plans alone */
 };
-
-static void findings_release(struct findings *findings)
-{
-    free(findings->simulated);
-    free(findings->simulated_plans);
-    tpp_found_plans_release(&findings->found);
-}
-
-/* Replaces the plans that were found by the best of them in the order of their simulated steps. */
-static enum tpp_code simulate(struct findings *findings, struct tpp_error *err)
-{
-    const struct tpp_job_inputs *inputs = &findings->inputs;
-    struct tpp_found_plans *found = &findings->found;
-    const size_t count = found->num_plans, top = (size_t)findings->arguments->pins.top;
-    findings->simulated = calloc(count, sizeof *findings->simulated);
-    findings->simulated_plans = calloc(count, sizeof *findings->simulated_plans);
-    if (findings->simulated == NULL || findings->simulated_plans == NULL)
-        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
-    const enum tpp_code code = tpp_simulated_ranking(
-        &inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, findings->limits.memory_headroom_fraction,
-        found->plans, count, findings->simulated, err);
-    for (size_t i = 0; i < count && code == TPP_OK; i++)
-        findings->simulated_plans[i] = findings->simulated[i].plan;
-    found->plans = findings->simulated_plans;
-    found->num_plans = count < top ? count : top;
-    return code;
-}
-
-static void add_simulated_json(const struct tpp_simulated_plan *simulated, struct tpp_json_writer *writer,
-                               struct cJSON *plan)
-{
-    if (simulated->is_simulated)
-        tpp_json_add_number(writer, plan, "simulated_step_seconds", simulated->simulated_seconds);
-    else
-        tpp_json_add_null(writer, plan, "simulated_step_seconds");
-    tpp_json_add_u64(writer, plan, "estimated_rank", simulated->estimated_index + 1);
-}
 
 static enum tpp_code answer_as_json(const struct findings *findings, struct tpp_answer *answer, struct tpp_error *err)
 {
@@ -103,12 +60,11 @@ static enum tpp_code answer_as_json(const struct findings *findings, struct tpp_
         tpp_plan_add_json((unsigned)i + 1, &plan->strategy, &plan->cost, &writer, object);
         tpp_risks_add_json(&findings->inputs, plan, &writer, object);
         tpp_launch_add_json(&findings->inputs, &plan->strategy, &plan->cost, &choices, &writer, object);
-        if (findings->simulated != NULL)
-            add_simulated_json(&findings->simulated[i], &writer, object);
+        tpp_simulated_list_add_json(&findings->found, i, &writer, object);
     }
     enum tpp_code code = TPP_OK;
     if (findings->found.num_plans > 0)
-        tpp_reasons_add_json(findings->found.plans, findings->found.num_plans, &writer, writer.root);
+        tpp_reasons_add_json(findings->found.plans, findings->found.simulated, findings->found.num_plans, &writer, writer.root);
     else
         code = tpp_no_plan_add_json(&findings->inputs, &findings->limits, &findings->found, &writer, writer.root, err);
     if (code != TPP_OK) {
@@ -133,28 +89,6 @@ static void append_space(const struct findings *findings, struct tpp_text *out)
         tpp_text_format(out, " (%s, %u thread%s)", tpp_format_seconds(seconds, sizeof seconds, findings->found.seconds),
                         findings->found.num_threads, findings->found.num_threads == 1 ? "" : "s");
     tpp_text_append(out, "\n");
-}
-
-/* One line a plan: its simulated step, and its place by the estimate when that is another. */
-static void append_simulated(const struct findings *findings, struct tpp_answer *answer)
-{
-    tpp_text_append(&answer->text, "Simulated steps, which the order follows\n");
-    for (size_t i = 0; i < findings->found.num_plans; i++) {
-        const struct tpp_simulated_plan *simulated = &findings->simulated[i];
-        const double difference = simulated->simulated_seconds / simulated->plan.cost.step_seconds - 1;
-        char line[160], seconds[32], place[64] = "";
-        if (simulated->estimated_index != i)
-            snprintf(place, sizeof place, "; number %zu by the estimate", simulated->estimated_index + 1);
-        if (simulated->is_simulated)
-            snprintf(line, sizeof line, "%zu: %s, %.1f %% %s than the estimate%s", i + 1,
-                     tpp_format_seconds(seconds, sizeof seconds, simulated->simulated_seconds), 100 * fabs(difference),
-                     difference < 0 ? "less" : "more", place);
-        else
-            snprintf(line, sizeof line, "%zu: too large to simulate, the estimate stands%s", i + 1, place);
-        tpp_text_append(&answer->text, "  ");
-        tpp_terminal_append_wrapped(&answer->text, line, 2, 5, answer->width);
-    }
-    tpp_text_append(&answer->text, "\n");
 }
 
 /* The script of the winner, or why there is none. */
@@ -182,9 +116,8 @@ static enum tpp_code answer_as_text(const struct findings *findings, struct tpp_
     if (!tpp_report_table(found->plans, found->num_plans, answer))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     tpp_text_append(&answer->text, "\n");
-    if (findings->simulated != NULL)
-        append_simulated(findings, answer);
-    tpp_report_reasons(found->plans, found->num_plans, answer);
+    tpp_simulated_list_append(found, answer);
+    tpp_report_reasons(found->plans, found->simulated, found->num_plans, answer);
     tpp_replay_list_append(found->plans, found->num_plans, answer);
     tpp_risks_append(&findings->inputs, &found->plans[0], answer);
     append_launch(findings, &found->plans[0], answer);
@@ -201,8 +134,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (code == TPP_OK)
         code = tpp_launch_release(&findings.inputs.stack, &release, err);
     tpp_limits_resolve(&findings.arguments->pins, &findings.limits);
-    if (findings.arguments->simulate && findings.limits.keep < SHORT_LIST)
-        findings.limits.keep = SHORT_LIST;
+    if (code == TPP_OK)
+        code = tpp_simulated_list_prepare(&findings.arguments->simulated, &findings.limits, err);
     if (code == TPP_OK)
         code = tpp_find_plans(&findings.inputs, &findings.limits, answer, &findings.found, err);
     if (code != TPP_OK)
@@ -210,11 +143,12 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     answer->is_no = findings.found.num_plans == 0;
     code = tpp_replay_list(&findings.arguments->replay, &findings.inputs, findings.limits.memory_headroom_fraction,
                            &findings.found, err);
-    if (code == TPP_OK && findings.arguments->simulate && !answer->is_no)
-        code = simulate(&findings, err);
+    if (code == TPP_OK)
+        code = tpp_simulated_list(&findings.arguments->simulated, &findings.inputs, findings.limits.memory_headroom_fraction,
+                                  (size_t)findings.arguments->pins.top, &findings.found, err);
     if (code == TPP_OK)
         code = findings.arguments->json ? answer_as_json(&findings, answer, err) : answer_as_text(&findings, answer, err);
-    findings_release(&findings);
+    tpp_found_plans_release(&findings.found);
     return code;
 }
 
@@ -222,8 +156,8 @@ const struct tpp_command tpp_command_plan = {
     .name = "plan",
     .summary = "rank the ways to split a training job over a cluster",
     .about =
-        "Costs every strategy that the framework accepts, and shows the best: the table, why the first wins, its risks "
-        "and its launch script. When nothing fits, says what is missing and the smallest changes that would help.",
+        "Costs every strategy that the framework accepts, simulates the best of them, and shows these: the table, why the "
+        "first wins, its risks and its launch script. When nothing fits, says what is missing and the smallest changes that would help.",
     .parts = plan_parts,
     .examples = {{"tp-plan plan --model=deepseek-coder-33b --cluster=dgx-a100-80g --nodes=4 --seq-length=32768 "
                   "--global-batch-size=128",

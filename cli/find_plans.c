@@ -65,6 +65,8 @@ void tpp_found_plans_release(struct tpp_found_plans *found)
 {
     tpp_search_free(found->search);
     free(found->replayed);
+    free(found->simulated);
+    free(found->reordered);
     *found = (struct tpp_found_plans){.search = NULL};
 }
 

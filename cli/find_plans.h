@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/job_options.h"
 #include "planner/search.h"
+#include "planner/simulated_ranking.h"
 
 struct tpp_found_plans {
     struct tpp_search *search; /* owned: holds the plans */
@@ -13,6 +14,8 @@ struct tpp_found_plans {
     const struct tpp_plan *plans; /* best first; borrowed from the search */
     size_t num_plans;
     struct tpp_plan *replayed; /* owned: `plans` once they were replayed, NULL before */
+    struct tpp_simulated_plan *simulated; /* owned: `plans` once they were simulated, in the same order; NULL before */
+    struct tpp_plan *reordered;           /* owned: the same, plans alone */
 };
 
 /* `inputs` and `limits` are borrowed and must outlive *found. On success the caller releases *found. */

@@ -300,21 +300,22 @@ static void append_sentence(const char *sentence, struct tpp_answer *answer)
     tpp_terminal_append_wrapped(&answer->text, line, 2, 2, answer->width);
 }
 
-void tpp_report_reasons(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer)
+void tpp_report_reasons(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t num_plans,
+                        struct tpp_answer *answer)
 {
     struct tpp_reasons reasons;
-    tpp_reasons_find(plans, num_plans, &reasons);
+    tpp_reasons_find(plans, simulated, num_plans, &reasons);
     tpp_text_append(&answer->text, "Why the first one wins\n");
     append_sentence(reasons.winner, answer);
     if (reasons.has_runner_up)
         append_sentence(reasons.runner_up, answer);
 }
 
-void tpp_reasons_add_json(const struct tpp_plan *plans, size_t num_plans, struct tpp_json_writer *writer,
-                          struct cJSON *parent)
+void tpp_reasons_add_json(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t num_plans,
+                          struct tpp_json_writer *writer, struct cJSON *parent)
 {
     struct tpp_reasons reasons;
-    tpp_reasons_find(plans, num_plans, &reasons);
+    tpp_reasons_find(plans, simulated, num_plans, &reasons);
     struct cJSON *object = tpp_json_add_object(writer, parent, "reasons");
     tpp_json_add_string(writer, object, "winner", reasons.winner);
     tpp_json_add_string(writer, object, "binding", tpp_binding_name(reasons.binding));

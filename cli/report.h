@@ -7,6 +7,7 @@
 #include "costmodel/base/json_write.h"
 #include "costmodel/evaluate.h"
 #include "planner/search.h"
+#include "planner/simulated_ranking.h"
 
 /* "deepseek-coder-33b on 4 nodes of dgx-a100-80g (32 GPUs): ..." */
 void tpp_report_job(const struct tpp_job_inputs *inputs, struct tpp_text *out);
@@ -17,9 +18,10 @@ bool tpp_report_stages(const struct tpp_stage_cost *stages, size_t num_stages, s
 /* Ranked plans as a table; sizes that are 1 in every plan have no column. False when out of memory. */
 bool tpp_report_table(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer);
 /* What binds the first plan, and what the second loses against it and where. */
-void tpp_report_reasons(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer);
+void tpp_report_reasons(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t num_plans,
+                        struct tpp_answer *answer);
 /* The same as "reasons": {...}. */
-void tpp_reasons_add_json(const struct tpp_plan *plans, size_t num_plans, struct tpp_json_writer *writer,
-                          struct cJSON *parent);
+void tpp_reasons_add_json(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t num_plans,
+                          struct tpp_json_writer *writer, struct cJSON *parent);
 
 #endif

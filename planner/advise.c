@@ -111,40 +111,59 @@ static void describe_winner(const struct tpp_plan *plan, struct tpp_reasons *rea
              100 * reasons->device_memory_fraction);
 }
 
-static void describe_runner_up(const struct tpp_plan *winner, const struct tpp_plan *other, struct tpp_reasons *reasons)
+/* The term in which the other plan loses most, by the estimate. */
+static enum tpp_time_term largest_loss(const struct tpp_plan *winner, const struct tpp_plan *other)
 {
-    char loss[32], term[32], layout[128];
     int worst = 0;
     for (int i = 1; i < TPP_TIME_TERM_COUNT; i++) {
         const double more = other->cost.time_terms[i] - winner->cost.time_terms[i];
         worst = more > other->cost.time_terms[worst] - winner->cost.time_terms[worst] ? i : worst;
     }
+    return (enum tpp_time_term)worst;
+}
+
+/* `loss_seconds`, of `winner_seconds`: of the steps that made the order. */
+static void describe_runner_up(const struct tpp_plan *winner, const struct tpp_plan *other, double loss_seconds,
+                               double winner_seconds, struct tpp_reasons *reasons)
+{
+    const enum tpp_time_term worst = largest_loss(winner, other);
+    const double estimated_seconds = other->cost.step_seconds - winner->cost.step_seconds;
+    const double percent = 100 * fabs(loss_seconds) / winner_seconds;
+    char loss[32], term[32], estimated[32], layout[128];
     reasons->has_runner_up = true;
-    reasons->runner_up_term = (enum tpp_time_term)worst;
+    reasons->runner_up_term = worst;
     reasons->runner_up_term_seconds = other->cost.time_terms[worst] - winner->cost.time_terms[worst];
-    reasons->runner_up_loss_seconds = other->cost.step_seconds - winner->cost.step_seconds;
-    reasons->runner_up_loss_fraction = reasons->runner_up_loss_seconds / winner->cost.step_seconds;
+    reasons->runner_up_loss_seconds = loss_seconds;
+    reasons->runner_up_loss_fraction = loss_seconds / winner_seconds;
     tpp_layout_words(layout, sizeof layout, &other->strategy);
     tpp_format_seconds(term, sizeof term, reasons->runner_up_term_seconds);
-    tpp_format_seconds(loss, sizeof loss, fabs(reasons->runner_up_loss_seconds));
-    if (reasons->runner_up_loss_seconds < 0) {
+    tpp_format_seconds(loss, sizeof loss, fabs(loss_seconds));
+    tpp_format_seconds(estimated, sizeof estimated, fabs(estimated_seconds));
+    if (loss_seconds < 0 &&
+        (loss_seconds == estimated_seconds || percent > 100 * TPP_SIMULATED_RESOLUTION_FRACTION))
         snprintf(reasons->runner_up, sizeof reasons->runner_up,
                  "the second (%s) would be %s faster, but its memory is tight: %.0f %% of the card", layout, loss,
                  100 * other->cost.memory.device_total_bytes / other->cost.memory.capacity_bytes);
-    } else {
+    else if (estimated_seconds < 0)
         snprintf(reasons->runner_up, sizeof reasons->runner_up,
-                 "the second (%s) loses %s (%.1f %%); most of its loss is in %s, %s more", layout, loss,
-                 100 * reasons->runner_up_loss_fraction, tpp_time_term_name(reasons->runner_up_term), term);
-    }
+                 "the second (%s) is %s faster by the estimate, but %s %s (%.1f %%) when simulated", layout, estimated,
+                 loss_seconds < 0 ? "no more than" : "slower by", loss, percent);
+    else
+        snprintf(reasons->runner_up, sizeof reasons->runner_up,
+                 "the second (%s) loses %s (%.1f %%); most of its loss is in %s, %s more", layout, loss, percent,
+                 tpp_time_term_name(reasons->runner_up_term), term);
 }
 
-void tpp_reasons_find(const struct tpp_plan *plans, size_t count, struct tpp_reasons *reasons)
+void tpp_reasons_find(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t count,
+                      struct tpp_reasons *reasons)
 {
     *reasons = (struct tpp_reasons){.binding = TPP_BINDING_COMPUTE};
     describe_winner(&plans[0], reasons);
-    if (count > 1) {
-        describe_runner_up(&plans[0], &plans[1], reasons);
-    }
+    if (count < 2)
+        return;
+    const double winner = simulated != NULL ? simulated[0].simulated_seconds : plans[0].cost.step_seconds;
+    const double other = simulated != NULL ? simulated[1].simulated_seconds : plans[1].cost.step_seconds;
+    describe_runner_up(&plans[0], &plans[1], other - winner, winner, reasons);
 }
 
 /* ---- nothing fits ---- */

@@ -4,6 +4,7 @@
 
 #include "costmodel/evaluate.h"
 #include "planner/search.h"
+#include "planner/simulated_ranking.h"
 #include "planner/space.h"
 
 #include <stdbool.h>
@@ -33,8 +34,9 @@ struct tpp_reasons {
     char runner_up[256];
 };
 
-/* `plans`: the best plans of a search, `count` at least 1. */
-void tpp_reasons_find(const struct tpp_plan *plans, size_t count, struct tpp_reasons *reasons);
+/* `plans`: the best plans of a search, `count` at least 1; `simulated`: the same, when that made their order, or NULL. */
+void tpp_reasons_find(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t count,
+                      struct tpp_reasons *reasons);
 
 struct tpp_shortage {
     double missing_bytes;

@@ -3,11 +3,21 @@
 #include "costmodel/simulator/simulate.h"
 #include "planner/rank.h"
 
+/* Of one simulation: some milliseconds. Operation by operation where that is allowed, else layer by layer. */
+static const uint64_t max_tasks = 12000, max_tasks_of_layers = 120000;
+
 static enum tpp_code simulate(struct tpp_evaluator *evaluator, struct tpp_simulated_plan *ranked, struct tpp_error *err)
 {
-    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
-    const enum tpp_code code =
-        tpp_simulation_step_seconds(evaluator, &ranked->plan.strategy, &options, &ranked->simulated_seconds, err);
+    struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    const struct tpp_strategy *strategy = &ranked->plan.strategy;
+    double *seconds = &ranked->simulated_seconds;
+    options.max_tasks = max_tasks;
+    enum tpp_code code = tpp_simulation_periodic_step_seconds(evaluator, strategy, &options, seconds, err);
+    if (code == TPP_E_RANGE) {
+        options.detail = TPP_DETAIL_LAYERS;
+        options.max_tasks = max_tasks_of_layers;
+        code = tpp_simulation_periodic_step_seconds(evaluator, strategy, &options, seconds, err);
+    }
     ranked->is_simulated = code == TPP_OK;
     return code == TPP_E_RANGE ? TPP_OK : code; /* too large: the estimate stays */
 }
@@ -16,7 +26,8 @@ static bool is_before(const struct tpp_simulated_plan *a, const struct tpp_simul
 {
     const enum tpp_rank_class class_a = tpp_rank_class(&a->plan.cost.memory, headroom_fraction);
     const enum tpp_rank_class class_b = tpp_rank_class(&b->plan.cost.memory, headroom_fraction);
-    return class_a != class_b ? class_a < class_b : a->simulated_seconds < b->simulated_seconds;
+    return class_a != class_b ? class_a < class_b
+                              : a->simulated_seconds < b->simulated_seconds * (1 - TPP_SIMULATED_RESOLUTION_FRACTION);
 }
 
 /* Insertion from behind: the lists are short, and equal steps must keep their order. */

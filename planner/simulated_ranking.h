@@ -8,6 +8,9 @@
 
 #include "planner/search.h"
 
+/* Steps that differ by less are the same: it is what simulation and estimate agree to where nothing contends. */
+#define TPP_SIMULATED_RESOLUTION_FRACTION 1e-3
+
 struct tpp_simulated_plan {
     struct tpp_plan plan;     /* unchanged: the cost is the estimate */
     double simulated_seconds; /* of the step; the estimate when the step is too large to simulate */
@@ -15,8 +18,8 @@ struct tpp_simulated_plan {
     bool is_simulated;
 };
 
-/* Simulates `count` plans, best first as tpp_search_best gives them, into ranked[0 .. count-1]. Equal steps keep their
- * order. TPP_E_MEMORY and TPP_E_INTERNAL are the only failures; inputs are borrowed for the call. */
+/* Simulates `count` plans, best first as tpp_search_best gives them, into ranked[0 .. count-1]. Steps that differ by less
+ * than 0.1 %, which is what simulation and estimate agree to, keep their order. TPP_E_MEMORY and TPP_E_INTERNAL are the only failures; inputs are borrowed for the call. */
 enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct tpp_hardware *hardware,
                                     const struct tpp_job *job, const struct tpp_stack *stack,
                                     double memory_headroom_fraction, const struct tpp_plan *plans, size_t count,

@@ -244,7 +244,7 @@ enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
     memset(build->ops, 0xff, num_ops * sizeof(*build->ops)); /* TPP_NO_TASK */
     read_chunks(build);
-    const enum tpp_code code = tpp_order_new(build->evaluator, build->strategy, &build->order, err);
+    const enum tpp_code code = tpp_order_new(build->evaluator, build->strategy, build->num_micro_batches, &build->order, err);
     if (code != TPP_OK)
         return code;
     count_ops(build, totals);

@@ -29,7 +29,7 @@ struct tpp_order_chunk tpp_order_chunk(const struct tpp_strategy *strategy, uint
 }
 
 enum tpp_code tpp_order_new(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                            struct tpp_order **out, struct tpp_error *err)
+                            uint32_t num_micro_batches, struct tpp_order **out, struct tpp_error *err)
 {
     *out = NULL;
     struct tpp_schedule_problem problem;
@@ -39,6 +39,7 @@ enum tpp_code tpp_order_new(struct tpp_evaluator *evaluator, const struct tpp_st
                                          : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the schedule");
     if (code == TPP_OK)
         code = tpp_plan_schedule(evaluator, strategy, chunks, &problem, err);
+    problem.num_micro_batches = num_micro_batches;
     if (code == TPP_OK)
         code = tpp_schedule_order(order->run, &problem, err);
     free(chunks);

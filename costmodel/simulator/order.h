@@ -33,7 +33,7 @@ struct tpp_order_chunk tpp_order_chunk(const struct tpp_strategy *strategy, uint
 
 /* The lists of the plan's own chunk times (searched schedules order by them). On success the caller owns *out. */
 enum tpp_code tpp_order_new(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                            struct tpp_order **out, struct tpp_error *err);
+                            uint32_t num_micro_batches, struct tpp_order **out, struct tpp_error *err);
 void tpp_order_free(struct tpp_order *order); /* NULL is fine */
 size_t tpp_order_count(const struct tpp_order *order, uint32_t stage);
 struct tpp_order_op tpp_order_op(const struct tpp_order *order, uint32_t stage, size_t index);

@@ -1,5 +1,6 @@
 #include "costmodel/simulator/simulate.h"
 
+#include "costmodel/schedules/schedule.h"
 #include "costmodel/simulator/simulation.h"
 
 #include <math.h>
@@ -7,11 +8,15 @@
 #include <string.h>
 
 enum { MAX_REPLICAS = 8 };
+/* 1.5 GB of them. A unit operation by operation has some ten transfers a pass. */
+static const uint64_t max_tasks = 10000000;
+static const double tasks_per_unit_in_detail = 24, tasks_per_sharded_unit = 3;
 
 struct tpp_simulation_options tpp_simulation_options_defaults(void)
 {
     return (struct tpp_simulation_options){
         .mode = TPP_SIMULATION_EVENTS, .detail = TPP_DETAIL_AUTO, .num_replicas = 1,
+        .max_tasks = max_tasks,
         .slow_gpu = {.stage = TPP_EVERY_STAGE, .slowdown = 1}, .slow_nic = {.stage = TPP_EVERY_STAGE, .slowdown = 1},
     };
 }
@@ -28,9 +33,16 @@ static enum tpp_code check_straggler(const struct tpp_straggler *straggler, uint
     return TPP_OK;
 }
 
-static enum tpp_code check_options(const struct tpp_simulation_options *options, uint32_t num_stages,
+static enum tpp_code check_options(const struct tpp_simulation_options *options, const struct tpp_strategy *strategy,
                                    struct tpp_error *err)
 {
+    const uint32_t num_stages = strategy->pipeline_parallel;
+    if (options->num_micro_batches > strategy->num_micro_batches)
+        return tpp_fail(err, TPP_E_RANGE, "simulation.num_micro_batches", "give no more than the strategy has",
+                        "%u micro-batches are more than the step has", options->num_micro_batches);
+    if (options->max_tasks < 1 || options->max_tasks > max_tasks)
+        return tpp_fail(err, TPP_E_RANGE, "simulation.max_tasks", "give 1 to 10000000",
+                        "%llu tasks are out of range", (unsigned long long)options->max_tasks);
     if (options->num_replicas < 1 || options->num_replicas > MAX_REPLICAS)
         return tpp_fail(err, TPP_E_RANGE, "simulation.num_replicas", "give 1 to 8",
                         "%u pipelines cannot be simulated side by side", options->num_replicas);
@@ -50,7 +62,8 @@ static enum tpp_code start_build(struct tpp_build *build, struct tpp_error *err)
     build->num_devices = build->num_stages * build->num_replicas;
     build->num_chunks = shape.num_chunks;
     build->splits_backward = shape.splits_backward;
-    build->num_micro_batches = (uint32_t)build->strategy->num_micro_batches;
+    build->num_micro_batches = build->options->num_micro_batches > 0 ? build->options->num_micro_batches
+                                                                     : (uint32_t)build->strategy->num_micro_batches;
     build->random = build->options->seed;
     build->is_sharded = build->assembly.is_sharded;
     for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
@@ -95,21 +108,19 @@ static enum tpp_code make_graph(struct tpp_build *build, struct tpp_error *err)
     return code;
 }
 
-/* Tasks that a simulation may have: 1.5 GB of them. A unit operation by operation has some ten transfers a pass. */
-static const double max_tasks = 1e7, tasks_per_unit_in_detail = 24, tasks_per_sharded_unit = 3;
-
 static enum tpp_code check_size(const struct tpp_build *build, struct tpp_error *err)
 {
-    const double passes =
-        2.0 * build->num_replicas * build->num_chunks * (double)build->strategy->num_micro_batches;
+    const uint64_t micro_batches =
+        build->options->num_micro_batches > 0 ? build->num_micro_batches : build->strategy->num_micro_batches;
+    const double passes = 2.0 * build->num_replicas * build->num_chunks * (double)micro_batches;
     const double units = build->evaluator->model->num_layers / (double)build->num_chunks + 1;
     const double tasks = build->is_always_in_detail ? tasks_per_unit_in_detail * units
                          : build->is_sharded        ? tasks_per_sharded_unit * units
                                                     : 2;
-    if (passes * tasks > max_tasks)
+    if (passes * tasks > (double)build->options->max_tasks)
         return tpp_fail(err, TPP_E_RANGE, "strategy.num_micro_batches", "simulate a smaller global batch: steps repeat",
                         "%llu micro-batches are too many to simulate",
-                        (unsigned long long)build->strategy->num_micro_batches);
+                        (unsigned long long)micro_batches);
     return TPP_OK;
 }
 
@@ -140,7 +151,7 @@ enum tpp_code tpp_simulation_new(struct tpp_evaluator *evaluator, const struct t
     struct tpp_cost cost;
     enum tpp_code code = tpp_evaluator_cost(evaluator, strategy, &cost, err);
     if (code == TPP_OK)
-        code = check_options(options, strategy->pipeline_parallel, err);
+        code = check_options(options, strategy, err);
     if (code != TPP_OK)
         return code;
     struct tpp_simulation *simulation = calloc(1, sizeof(*simulation));
@@ -209,4 +220,29 @@ enum tpp_code tpp_simulation_step_seconds(struct tpp_evaluator *evaluator, const
         *step_seconds = tpp_simulation_result(simulation)->step_seconds;
     tpp_simulation_free(simulation);
     return code;
+}
+
+enum tpp_code tpp_simulation_periodic_step_seconds(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                                   const struct tpp_simulation_options *options, double *step_seconds,
+                                                   struct tpp_error *err)
+{
+    /* Fill and drain hold up to 2p - 1 micro-batches; DualPipe's directions take turns, hence twice the period. */
+    const struct tpp_schedule_info *info = tpp_schedule_info(strategy->schedule);
+    const bool has_two_chunks = info->placement != TPP_PLACEMENT_LOOP;
+    const uint64_t period = (has_two_chunks ? 2 : 1) * (uint64_t)strategy->pipeline_parallel;
+    const uint64_t m = strategy->num_micro_batches, shorter = 3 * period + m % period, longer = shorter + period;
+    struct tpp_simulation_options part = *options;
+    double seconds[2];
+    const bool waits = strategy->schedule == TPP_SCHEDULE_INTERLEAVED && !evaluator->stack->overlap_p2p;
+    const bool repeats = !info->is_searched && !waits && (strategy->zero_stage < 3 || strategy->pipeline_parallel == 1);
+    if (m <= shorter + longer || !repeats || options->num_micro_batches > 0)
+        return tpp_simulation_step_seconds(evaluator, strategy, options, step_seconds, err);
+    for (int i = 0; i < 2; i++) {
+        part.num_micro_batches = (uint32_t)(i == 0 ? shorter : longer);
+        const enum tpp_code code = tpp_simulation_step_seconds(evaluator, strategy, &part, &seconds[i], err);
+        if (code != TPP_OK)
+            return code;
+    }
+    *step_seconds = seconds[1] + (double)(m - longer) / (double)period * (seconds[1] - seconds[0]);
+    return TPP_OK;
 }

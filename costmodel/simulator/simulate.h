@@ -51,6 +51,8 @@ struct tpp_simulation_options {
     struct tpp_straggler slow_gpu, slow_nic;
     double jitter_fraction;    /* standard deviation of a compute event on one rank, 0 .. 1; the slowest of t c ranks counts */
     uint64_t seed;             /* of the jitter */
+    uint32_t num_micro_batches; /* simulate a step of so many instead of the strategy's, no more than it has; 0: all */
+    uint64_t max_tasks;        /* TPP_E_RANGE when about more would be needed, 1 .. 1e7: 1.5 GB */
 };
 /* Events, automatic detail, one replica, no straggler, no jitter. */
 struct tpp_simulation_options tpp_simulation_options_defaults(void);
@@ -108,6 +110,13 @@ const struct tpp_simulation_result *tpp_simulation_result(const struct tpp_simul
 enum tpp_code tpp_simulation_step_seconds(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                           const struct tpp_simulation_options *options, double *step_seconds,
                                           struct tpp_error *err);
+/* The same, up to rounding, in less time when there are many micro-batches: between fill and drain a pipeline repeats itself,
+ * so that a step with k p more of them is longer by k times what p more cost. Two shorter steps are simulated, congruent to
+ * the whole one modulo p. Exact once the schedule is periodic (0.5 % where waits build up slowly); short steps, and those of
+ * searched schedules, of ZeRO-3 in a pipeline and of interleaving without overlap, are simulated whole. */
+enum tpp_code tpp_simulation_periodic_step_seconds(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                                   const struct tpp_simulation_options *options, double *step_seconds,
+                                                   struct tpp_error *err);
 void tpp_simulation_free(struct tpp_simulation *simulation); /* NULL is fine */
 
 #endif

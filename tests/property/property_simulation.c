@@ -283,6 +283,46 @@ static void events_stay_near_the_closed_forms_of_overlap(void **state)
     assert_true(sums[0] < 0.003 * counts[0] && sums[1] < 0.01 * counts[1]);
 }
 
+/* Any schedule and any plan: two short steps give the long one. Where nothing overlaps and ports are slow, waits build up over
+ * more periods than the short ones have. */
+static void long_steps_are_periodic(void **state)
+{
+    (void)state;
+    uint32_t num_checked = 0, counts[TPP_SCHEDULE_COUNT] = {0};
+    double worst = 0, sum = 0;
+    for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
+        struct tpp_random random = {seed};
+        struct plan plan;
+        struct tpp_evaluator *evaluator;
+        double whole, periodic;
+        const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+        if (!make_plan(&random, &plan))
+            continue;
+        struct tpp_strategy *strategy = &plan.strategy;
+        if (strategy->pipeline_parallel > 1 && strategy->schedule != TPP_SCHEDULE_INTERLEAVED)
+            strategy->schedule = (enum tpp_schedule)tpp_random_range(&random, 0, TPP_SCHEDULE_COUNT - 1);
+        strategy->num_micro_batches += strategy->pipeline_parallel * tpp_random_range(&random, 4, 12);
+        plan.job.global_batch_size =
+            strategy->num_micro_batches * strategy->data_parallel * strategy->micro_batch_size;
+        plan.hardware.network.nic_bytes_per_second /= 50; /* stages differ by their transfers */
+        assert_int_equal(
+            tpp_evaluator_new(&plan.model, &plan.hardware, &plan.job, &plan.stack, &evaluator, NULL), TPP_OK);
+        if (tpp_simulation_step_seconds(evaluator, strategy, &options, &whole, NULL) == TPP_OK) {
+            assert_int_equal(tpp_simulation_periodic_step_seconds(evaluator, strategy, &options, &periodic, NULL), TPP_OK);
+            check(&plan, seed, periodic, whole, 5e-3);
+            sum += fabs(periodic / whole - 1);
+            worst = fmax(worst, fabs(periodic / whole - 1));
+            counts[strategy->schedule]++;
+            num_checked++;
+        }
+        tpp_evaluator_free(evaluator);
+    }
+    print_message("# %u plans, mean %.4f %%, worst %.4f %%\n", num_checked, 100 * sum / num_checked, 100 * worst);
+    assert_true(sum < 5e-4 * num_checked);
+    assert_true(num_checked > NUM_PLANS / 4 && counts[TPP_SCHEDULE_1F1B] > 50 && counts[TPP_SCHEDULE_INTERLEAVED] > 50 &&
+                counts[TPP_SCHEDULE_ZB_V] + counts[TPP_SCHEDULE_ZB_H2] > 10);
+}
+
 static double step_seconds(const struct plan *plan, const struct tpp_simulation_options *options)
 {
     struct tpp_cost cost;
@@ -350,6 +390,7 @@ int main(void)
         cmocka_unit_test(comparable_mode_is_the_schedule_of_the_plan),
         cmocka_unit_test(events_agree_where_nothing_overlaps),
         cmocka_unit_test(events_stay_near_the_closed_forms_of_overlap),
+        cmocka_unit_test(long_steps_are_periodic),
         cmocka_unit_test(stragglers_only_ever_delay),
         cmocka_unit_test(jitter_is_repeatable_and_costs_time),
     };

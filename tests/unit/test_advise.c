@@ -27,7 +27,7 @@ static void the_winner_is_explained_by_shares(void **state)
     plan.cost.time_terms[TPP_TIME_OPTIMIZER] = 0.25;
     plan.cost.time_terms[TPP_TIME_FIXED] = 0.25;
     plan.cost.step_seconds = 10;
-    tpp_reasons_find(&plan, 1, &reasons);
+    tpp_reasons_find(&plan, NULL, 1, &reasons);
     CHECK_NUMBER(reasons.fractions[TPP_BINDING_COMPUTE], 0.65, 1e-12);
     CHECK_NUMBER(reasons.fractions[TPP_BINDING_NETWORK], 0.1, 1e-12);
     CHECK_NUMBER(reasons.fractions[TPP_BINDING_BUBBLE], 0.2, 1e-12);
@@ -50,7 +50,7 @@ static void every_leaf_of_the_time_tree_is_counted_once(void **state)
         plan.cost.time_terms[i] = i + 1;
         plan.cost.step_seconds += i + 1;
     }
-    tpp_reasons_find(&plan, 1, &reasons);
+    tpp_reasons_find(&plan, NULL, 1, &reasons);
     for (int i = 0; i < TPP_BINDING_COUNT; i++) {
         assert_true(reasons.fractions[i] > 0);
         sum += reasons.fractions[i];
@@ -63,7 +63,7 @@ static void the_second_loses_in_a_named_term(void **state)
     (void)state;
     const struct tpp_plan plans[] = {make_plan(4, 8, 1, 1), make_plan(8, 7.5, 3.5, 0.5)};
     struct tpp_reasons reasons;
-    tpp_reasons_find(plans, 2, &reasons);
+    tpp_reasons_find(plans, NULL, 2, &reasons);
     assert_true(reasons.has_runner_up);
     CHECK_NUMBER(reasons.runner_up_loss_seconds, 1.5, 1e-12);
     CHECK_NUMBER(reasons.runner_up_loss_fraction, 0.15, 1e-12);
@@ -79,7 +79,7 @@ static void a_faster_second_is_tight(void **state)
     struct tpp_plan plans[] = {make_plan(4, 8, 1, 1), make_plan(8, 7, 1, 1)};
     struct tpp_reasons reasons;
     plans[1].cost.memory.device_total_bytes = 76e9;
-    tpp_reasons_find(plans, 2, &reasons);
+    tpp_reasons_find(plans, NULL, 2, &reasons);
     CHECK_NUMBER(reasons.runner_up_loss_seconds, -1, 1e-12);
     assert_non_null(strstr(reasons.runner_up, "memory is tight: 95 %"));
 }

@@ -55,13 +55,13 @@ static void reasons_are_given_as_text_and_as_json(void **state)
     plans[0].cost.time_terms[TPP_TIME_TENSOR_COMM] = 1;
     plans[1].cost.time_terms[TPP_TIME_TENSOR_COMM] = 4;
     tpp_text_init(&answer.text);
-    tpp_report_reasons(plans, 2, &answer);
+    tpp_report_reasons(plans, NULL, 2, &answer);
     check_contains(&answer, "Compute binds", true);
     check_contains(&answer, "30.0 %", true); /* 13 / 10 */
     check_contains(&answer, "tensor_parallel, 3.00 s more", true);
     tpp_text_clear(&answer.text);
     tpp_json_writer_init(&writer);
-    tpp_reasons_add_json(plans, 2, &writer, writer.root);
+    tpp_reasons_add_json(plans, NULL, 2, &writer, writer.root);
     assert_int_equal(tpp_json_print(&writer, &answer.text, NULL), TPP_OK);
     check_contains(&answer, "\"binding\": \"compute\"", true);
     check_contains(&answer, "\"compute\": 0.9", true); /* 9 of 10 seconds */
@@ -78,7 +78,7 @@ static void the_only_plan_has_no_runner_up(void **state)
     plan.cost.time_terms[TPP_TIME_BUBBLE] = 6;
     plan.cost.time_terms[TPP_TIME_GEMM] = 4;
     tpp_text_init(&answer.text);
-    tpp_report_reasons(&plan, 1, &answer);
+    tpp_report_reasons(&plan, NULL, 1, &answer);
     check_contains(&answer, "Bubble binds", true);
     check_contains(&answer, "second", false);
     tpp_text_release(&answer.text);
