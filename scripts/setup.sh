@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(meson ninja-build pkgconf gcc libc6-dev libcjson-dev libgsl-dev libyaml-dev)
 case ${1-} in
     '') ;;
-    --tests) packages+=(libcmocka-dev clang libclang-rt-14-dev python3) ;;
+    --tests) packages+=(libcmocka-dev clang libclang-rt-14-dev python3 shellcheck) ;;
     *)
         echo "usage: setup.sh [--tests]" >&2
         exit 2

@@ -230,6 +230,12 @@ static bool recomputes_each_layer(const struct tpp_rule_context *c)
             (!tpp_rule_is_set(c->s->recompute_num_layers) || c->s->recompute_num_layers == 1));
 }
 
+/* Experts that are cut by the tensor parallel size alone are gone since pull request 4794 (2026-09). */
+static bool titan_experts_reach(const struct tpp_rule_context *c)
+{
+    return !c->is_moe || c->s->expert_parallel >= c->tensor_parallel;
+}
+
 static const struct tpp_rule torchtitan_rules[] = {
     {"TT-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_is_product,
      "data * context * tensor * pipeline parallel degrees must be the number of GPUs", "world dp cp tp pp",
@@ -237,6 +243,9 @@ static const struct tpp_rule torchtitan_rules[] = {
     {"TT-2", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, experts_divide,
      "expert parallelism needs experts, and as many as a multiple of its degree", "experts ep",
      "change expert_parallel_degree"},
+    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_experts_reach,
+     "experts are spread over at least as many ranks as tensors", "ep tp",
+     "raise expert_parallel_degree to tensor_parallel_degree, or use Megatron with expert tensor parallelism"},
     {"TT-3", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
      "the global batch must be a multiple of the local batch * data parallel degree", "global-batch micro-batch dp",
      "change global_batch_size"},

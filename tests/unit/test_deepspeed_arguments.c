@@ -1,10 +1,9 @@
-/* Scripts of Megatron-DeepSpeed: options, the configuration that they write, and where the two contradict each other.
- *
- * When TPP_SHARED_VECTORS names a folder with megatron-deepspeed.jsonl and bigscience.jsonl (argument lines with the
- * verdict of the real code), those are compared too. */
+/* Scripts of Megatron-DeepSpeed and of the Trainer with DeepSpeed: options, the configuration that they write, and
+ * where the two contradict each other. */
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
+#include "planner/launch/trainer_arguments.h"
 #include "tests/support/reference_lines.h"
 
 #include <setjmp.h>
@@ -142,6 +141,36 @@ static void test_the_pipeline_engine_and_the_zero_stage(void **state)
 }
 
 /* Field case C13: 28 heads do not divide by 8 sequence-parallel ranks. */
+/* Field case C17 (bigcode-project/starcoder issue 77): train_batch 64 = micro 4 * accumulation 8 * world 1 is 32. Both
+ * ways out are named: 64 / (4 * 1) = 16 steps, 64 / (4 * 8) = 2 ranks. */
+static void test_factors_of_the_batch_are_shown_with_what_is_missing(void **state)
+{
+    static const char text[] =
+        "echo '{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 4, \"gradient_accumulation_steps\": 8}' "
+        "> ds.json\ndeepspeed --num_gpus 1 train.py --per_device_train_batch_size 4 --gradient_accumulation_steps 8 "
+        "--max_length 2048 --deepspeed ds.json";
+    struct reading r;
+    (void)state;
+    memset(&r, 0, sizeof r);
+    assert_int_equal(tpp_shell_read(text, strlen(text), "t", NULL, 0, &r.script, NULL), TPP_OK);
+    assert_int_equal(tpp_launch_line_find(r.script, "t", &r.line, NULL), TPP_OK);
+    assert_int_equal(
+        tpp_trainer_read(r.line.arguments, r.script, r.line.entry, false, &r.arguments, &r.settings, &r.problems, NULL),
+        TPP_OK);
+    r.settings.rules.world_size = 1;
+    tpp_trainer_complete(&r.settings, &r.problems);
+    const struct tpp_problem *problem = find(&r, "DS-1");
+    assert_non_null(problem);
+    assert_int_equal(problem->severity, TPP_SEVERITY_ERROR);
+    assert_non_null(strstr(problem->message, "64 is not micro-batch 4 * accumulation 8 * 1 data-parallel ranks"));
+    assert_non_null(strstr(problem->hint, "gradient_accumulation_steps 16"));
+    assert_non_null(strstr(problem->hint, "2 data-parallel ranks"));
+    release_reading(&r);
+    /* Its variant: 8 != 2 * 1 * 1 with 4 GPUs present; 8 / 2 = 4 ranks. */
+    check("{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 1}",
+          "--fp16", "DS-1");
+}
+
 static void test_ulysses_cuts_heads(void **state)
 {
     struct reading r;
@@ -172,7 +201,7 @@ static void test_options_of_the_forks(void **state)
     release_reading(&r);
 }
 
-/* ---- the reference lines, where they are ---- */
+/* ---- the reference lines ---- */
 
 static void compare(struct tpp_json line, unsigned *agreeing, unsigned *disagreeing)
 {
@@ -209,12 +238,10 @@ int main(void)
         cmocka_unit_test(test_options_and_configuration_become_one_plan),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_the_pipeline_engine_and_the_zero_stage),
+        cmocka_unit_test(test_factors_of_the_batch_are_shown_with_what_is_missing),
         cmocka_unit_test(test_ulysses_cuts_heads),
         cmocka_unit_test(test_options_of_the_forks),
+        cmocka_unit_test(test_agrees_with_the_lines),
     };
-    const struct CMUnitTest lines[] = {cmocka_unit_test(test_agrees_with_the_lines)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (getenv("TPP_SHARED_VECTORS") != NULL)
-        failed += cmocka_run_group_tests(lines, NULL, NULL);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

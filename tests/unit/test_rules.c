@@ -306,6 +306,57 @@ static void test_torchtitan_wants_exact_products(void **state)
     check_broken(&s, "TT");
 }
 
+/* Field case C11 (pytorch/torchtitan issue 2574, huggingface/transformers issue 48307): Qwen3-VL-30B-A3B has 32 heads
+ * and 4 key/value heads; tp 8 failed in the middle of the forward pass. */
+static void test_torchtitan_refuses_more_tensor_ranks_than_key_value_heads(void **state)
+{
+    struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
+    (void)state;
+    s.world_size = 8;
+    s.pipeline_parallel = 1;
+    s.data_parallel = 1;
+    s.tensor_parallel = 8;
+    s.num_layers = 48;
+    s.num_attention_heads = 32;
+    s.group_query_attention = true;
+    s.num_query_groups = 4;
+    s.kv_channels = 128;
+    check_broken(&s, "TT-8");
+    s.tensor_parallel = 4;
+    s.data_parallel = 2;
+    check_kept(&s);
+}
+
+/* Field case C21 (pytorch/torchtitan pull request 4794): tp 8 with ep 4 is gone there; Megatron-LM takes it, with
+ * experts cut by their own tensor parallel size. */
+static void test_experts_over_fewer_ranks_than_tensors(void **state)
+{
+    struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
+    (void)state;
+    s.world_size = 8;
+    s.pipeline_parallel = 1;
+    s.data_parallel = 1;
+    s.tensor_parallel = 8;
+    s.num_experts = 64;
+    s.expert_parallel = 4;
+    s.num_query_groups = 8;
+    check_broken(&s, "TT");
+    s.expert_parallel = 8;
+    check_kept(&s);
+    s = base_settings(TPP_FRAMEWORK_MEGATRON_LM);
+    s.world_size = 8;
+    s.pipeline_parallel = 1;
+    s.tensor_parallel = 8;
+    s.num_query_groups = 8;
+    s.sequence_parallel = true;
+    s.linear_bias = false;
+    s.num_experts = 64;
+    s.expert_parallel = 4;
+    s.expert_tensor_parallel = 2;
+    s.dispatcher = TPP_RULE_ALLTOALL;
+    check_kept(&s);
+}
+
 static void test_nanotron_needs_accumulation_and_no_experts(void **state)
 {
     struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_NANOTRON);
@@ -353,6 +404,8 @@ int main(void)
         cmocka_unit_test(test_deepspeed_refuses_what_its_engines_cannot),
         cmocka_unit_test(test_swift_checks_its_own_and_the_core_rules),
         cmocka_unit_test(test_torchtitan_wants_exact_products),
+        cmocka_unit_test(test_torchtitan_refuses_more_tensor_ranks_than_key_value_heads),
+        cmocka_unit_test(test_experts_over_fewer_ranks_than_tensors),
         cmocka_unit_test(test_nanotron_needs_accumulation_and_no_experts),
         cmocka_unit_test(test_a_framework_without_rules_accepts),
     };

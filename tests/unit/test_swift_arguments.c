@@ -1,8 +1,5 @@
 /* Command lines of ms-swift's megatron side: defaults of its own, switches with values, names of 3.x, models that are
- * only named.
- *
- * When TPP_SHARED_VECTORS names a folder with ms-swift-megatron.jsonl (lines with the verdict of the real code), those
- * are compared too. */
+ * only named. */
 #include "costmodel/model/presets.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
@@ -125,7 +122,7 @@ static void test_names_of_release_3(void **state)
     release_reading(&r);
 }
 
-/* ---- the reference lines, where they are ---- */
+/* ---- the reference lines ---- */
 
 static void compare(struct tpp_json line, unsigned *agreeing, unsigned *disagreeing)
 {
@@ -171,10 +168,7 @@ int main(void)
         cmocka_unit_test(test_a_script_becomes_a_plan),
         cmocka_unit_test(test_switches_and_defaults),
         cmocka_unit_test(test_names_of_release_3),
+        cmocka_unit_test(test_agrees_with_the_lines),
     };
-    const struct CMUnitTest lines[] = {cmocka_unit_test(test_agrees_with_the_lines)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (getenv("TPP_SHARED_VECTORS") != NULL)
-        failed += cmocka_run_group_tests(lines, NULL, NULL);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
