@@ -243,9 +243,6 @@ static const struct tpp_rule torchtitan_rules[] = {
     {"TT-2", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, experts_divide,
      "expert parallelism needs experts, and as many as a multiple of its degree", "experts ep",
      "change expert_parallel_degree"},
-    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_experts_reach,
-     "experts are spread over at least as many ranks as tensors", "ep tp",
-     "raise expert_parallel_degree to tensor_parallel_degree, or use Megatron with expert tensor parallelism"},
     {"TT-3", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
      "the global batch must be a multiple of the local batch * data parallel degree", "global-batch micro-batch dp",
      "change global_batch_size"},
@@ -269,6 +266,9 @@ static const struct tpp_rule torchtitan_rules[] = {
      "use pipeline_parallel_first_stage_less_layers"},
     {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, recomputes_each_layer,
      "full activation checkpointing takes every layer for itself", "", "recompute all layers, or \"op\""},
+    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_experts_reach,
+     "experts are spread over at least as many ranks as tensors", "ep tp",
+     "raise expert_parallel_degree to tensor_parallel_degree, or use Megatron with expert tensor parallelism"},
 };
 
 static bool nanotron_experts(const struct tpp_rule_context *c)
