@@ -58,6 +58,18 @@ int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linea
     return gemm;
 }
 
+/* The gradient of a bias is the column sum of the output's gradient: a kernel of its own that reads it once
+ * (torch.nn.Linear under autograd; Megatron's LinearWithGradAccumulationAndAsyncCommunication: grad_output.sum(dim=0)).
+ * Transformer Engine takes it from the epilogue of the weight gradient's product. */
+static void build_bias_gradient(struct tpp_builder *builder, const struct tpp_linear *linear)
+{
+    const double share = linear->is_row_parallel ? builder->norm_share : 1; /* added after the reduction */
+    const double outputs = linear_tokens(builder, linear) * share * linear->bias_elements;
+    if (outputs > 0 && !builder->frozen && !builder->stack->transformer_engine)
+        tpp_builder_memory(builder, "bias gradient", TPP_SECTION_WEIGHT, TPP_PART_POINTWISE,
+                           builder->stack->weight_bytes * outputs, 1);
+}
+
 void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad)
 {
     const double n = linear_tokens(builder, linear);
@@ -68,6 +80,7 @@ void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_lin
     if (!builder->frozen) {
         weight = tpp_builder_gemm(builder, linear->name, TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->columns,
                                   linear->depth, n);
+        build_bias_gradient(builder, linear);
     } else if (has_adapter(linear)) {
         const double rank = builder->job->lora_rank;
         tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, rank, linear->adapter_outputs);

@@ -94,15 +94,17 @@ static struct tpp_layer korthikanti_22b(bool sequence_parallel)
 static void layer_times_are_example_e10(void **state)
 {
     (void)state;
-    /* Korthikanti 22B layer: plain 7.978 and 11.708 ms (measured 7.7, 11.9); SP + selective 7.501 and 13.211 ms (7.2, 13.1). */
+    /* Korthikanti 22B layer: plain 7.978 and 11.708 ms (measured 7.7, 11.9); SP + selective 7.501 and 13.211 ms (7.2, 13.1).
+     * The example leaves out the gradients of the biases, column sums of 2 n (3h + 4h)/8 bytes and of 2 n 2h, with SP of
+     * 2 n/8 2h: 289.4 and 113.2 MB at 1.2 / (0.88 * 2.039 TB/s), and four gaps of 1.2 us: 0.198 and 0.081 ms. */
     const struct tpp_layer plain = korthikanti_22b(false), selective = korthikanti_22b(true);
     CHECK_NUMBER(plain.section_seconds[TPP_SECTION_FORWARD], 7.978e-3, 5e-4);
-    CHECK_NUMBER(plain.section_seconds[TPP_SECTION_BACKWARD] + plain.section_seconds[TPP_SECTION_WEIGHT], 11.708e-3,
+    CHECK_NUMBER(plain.section_seconds[TPP_SECTION_BACKWARD] + plain.section_seconds[TPP_SECTION_WEIGHT], 11.906e-3,
                  5e-4);
     CHECK_NUMBER(selective.section_seconds[TPP_SECTION_FORWARD], 7.501e-3, 5e-4);
     CHECK_NUMBER(selective.section_seconds[TPP_SECTION_BACKWARD] + selective.section_seconds[TPP_SECTION_WEIGHT] +
                      selective.repeated_seconds,
-                 13.211e-3, 5e-4);
+                 13.292e-3, 5e-4);
 }
 
 static double sent_bytes(const struct tpp_program *program, enum tpp_section section, enum tpp_collective kind)
