@@ -309,6 +309,8 @@ void tpp_report_reasons(const struct tpp_plan *plans, const struct tpp_simulated
     append_sentence(reasons.winner, answer);
     if (reasons.has_runner_up)
         append_sentence(reasons.runner_up, answer);
+    if (reasons.num_equal > 1)
+        append_sentence(reasons.equal, answer);
 }
 
 void tpp_reasons_add_json(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t num_plans,
@@ -324,6 +326,9 @@ void tpp_reasons_add_json(const struct tpp_plan *plans, const struct tpp_simulat
     struct cJSON *fractions = tpp_json_add_object(writer, object, "fractions");
     for (int i = 0; i < TPP_BINDING_COUNT; i++)
         tpp_json_add_number(writer, fractions, tpp_binding_name((enum tpp_binding)i), reasons.fractions[i]);
+    tpp_json_add_u64(writer, object, "num_equal", reasons.num_equal);
+    if (reasons.num_equal > 1)
+        tpp_json_add_string(writer, object, "equal", reasons.equal);
     if (!reasons.has_runner_up)
         return;
     tpp_json_add_string(writer, object, "runner_up", reasons.runner_up);

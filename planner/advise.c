@@ -154,15 +154,35 @@ static void describe_runner_up(const struct tpp_plan *winner, const struct tpp_p
                  tpp_time_term_name(reasons->runner_up_term), term);
 }
 
+static double step_of(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t i)
+{
+    return simulated != NULL ? simulated[i].simulated_seconds : plans[i].cost.step_seconds;
+}
+
+static void find_equals(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t count,
+                        struct tpp_reasons *reasons)
+{
+    const double step = step_of(plans, simulated, 0);
+    reasons->num_equal = 1;
+    while (reasons->num_equal < count &&
+           fabs(step_of(plans, simulated, reasons->num_equal) - step) < TPP_EQUAL_STEP_FRACTION * step)
+        reasons->num_equal++;
+    if (reasons->num_equal > 1)
+        snprintf(reasons->equal, sizeof reasons->equal,
+                 "the first %zu plans shown are equal as far as can be told, with steps less than %.0f %% from the first's: "
+                 "measure them, or choose by memory and simplicity",
+                 reasons->num_equal, 100 * TPP_EQUAL_STEP_FRACTION);
+}
+
 void tpp_reasons_find(const struct tpp_plan *plans, const struct tpp_simulated_plan *simulated, size_t count,
                       struct tpp_reasons *reasons)
 {
     *reasons = (struct tpp_reasons){.binding = TPP_BINDING_COMPUTE};
     describe_winner(&plans[0], reasons);
+    find_equals(plans, simulated, count, reasons);
     if (count < 2)
         return;
-    const double winner = simulated != NULL ? simulated[0].simulated_seconds : plans[0].cost.step_seconds;
-    const double other = simulated != NULL ? simulated[1].simulated_seconds : plans[1].cost.step_seconds;
+    const double winner = step_of(plans, simulated, 0), other = step_of(plans, simulated, 1);
     describe_runner_up(&plans[0], &plans[1], other - winner, winner, reasons);
 }
 
