@@ -256,14 +256,20 @@ void tpp_walk_verdict(struct tpp_memory *memory)
                                                                                            : TPP_FIT_FITS;
 }
 
-/* Transients of one layer's backward. Under FSDP a fully recomputed layer of plain PyTorch is alive twice, without the
- * eager extras [15.8: the slope of measured peaks over the batch]. */
+bool tpp_recomputed_layer_is_twice(const struct tpp_job *job, const struct tpp_stack *stack,
+                                   const struct tpp_strategy *strategy)
+{
+    return strategy->zero_stage >= 3 && strategy->recompute == TPP_RECOMPUTE_FULL && tpp_job_is_adapter(job) &&
+           tpp_stack_is_plain_torch(stack);
+}
+
+/* Transients of one layer's backward. A layer that is alive twice is so without the eager extras [15.8: the slope of
+ * measured peaks over the batch]. */
 static double backward_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
 {
     const double plain = fmax(layer->bytes[TPP_TENSOR_BACKWARD_MLP], layer->bytes[TPP_TENSOR_BACKWARD_ATTENTION]);
     const double eager = layer->bytes[TPP_TENSOR_BACKWARD_EAGER];
-    const bool twice = walk->strategy->zero_stage >= 3 && walk->strategy->recompute == TPP_RECOMPUTE_FULL &&
-                       tpp_stack_is_plain_torch(walk->stack);
+    const bool twice = tpp_recomputed_layer_is_twice(walk->job, walk->stack, walk->strategy);
     const double list = full_list_bytes(layer) - layer->bytes[TPP_TENSOR_EAGER];
     const double second = list + plain - layer->bytes[TPP_TENSOR_EAGER];
     return twice ? plain + fmax(eager, second) : plain + eager;

@@ -192,8 +192,8 @@ static void write_transients(struct tpp_tracer *tracer, const struct tpp_program
 {
     struct tpp_tensor_ids *ids = &tracer->scratch;
     const size_t before = ids->count;
-    const bool twice = tracer->strategy.zero_stage >= 3 && tracer->strategy.recompute == TPP_RECOMPUTE_FULL &&
-                       tpp_stack_is_plain_torch(tracer->evaluator->stack);
+    const bool twice =
+        tpp_recomputed_layer_is_twice(tracer->evaluator->job, tracer->evaluator->stack, &tracer->strategy);
     const double plain = fmax(sum_of(program, LIFE(BACKWARD_MLP)), sum_of(program, LIFE(BACKWARD_ATTENTION)));
     const double copied = sum_of(program, full_list & ~LIFE(EAGER));
     const double second = copied + plain - sum_of(program, LIFE(EAGER));

@@ -301,13 +301,23 @@ static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack
         set_graph_compiler(stack);
 }
 
+/* Accelerate 0.30 (May 2024, pull request 2674) casts the trained weights that FSDP shards to fp32 under mixed precision, and
+ * their gradients and states follow: 4 + 4 + 8 bytes a parameter, whatever the script loaded. Tables with Liger's kernels, of
+ * August 2024, are later than that; S23's show 16 bytes a parameter and GPU at rest, and 8 in the table before. */
+static bool casts_shards_up(const struct tpp_run_facts *facts, const struct tpp_stack *stack)
+{
+    return stack->framework == TPP_FRAMEWORK_HF_TRAINER && stack->engine == TPP_ENGINE_FSDP1 &&
+           (tpp_run_mentions(facts->source, "liger") || notes_have(facts, "liger"));
+}
+
 /* Dtypes that a source states against its engine's habit. */
 static void set_stated_dtypes(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
+    const bool cast_up = casts_shards_up(facts, stack);
     if (notes_have(facts, "states all in bf16") || tpp_run_mentions(facts->precision_detail, "pure, bf16")) {
-        stack->weight_bytes = stack->shard_weight_bytes = 2; /* S23: no fp32 master copy */
-        stack->gradient_bytes = stack->reduce_bytes = 2;
-        stack->optimizer_bytes = 4;
+        stack->weight_bytes = stack->reduce_bytes = 2;
+        stack->shard_weight_bytes = stack->gradient_bytes = cast_up ? 4 : 2; /* S23: no fp32 master copy */
+        stack->optimizer_bytes = cast_up ? 8 : 4;
     }
     if (notes_have(facts, "grad_reduce_in_fp32=False") || notes_have(facts, "grad reduction in bf16"))
         stack->gradient_bytes = stack->reduce_bytes = 2; /* Megatron-Bridge recipes */

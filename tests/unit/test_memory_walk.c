@@ -158,15 +158,19 @@ static void the_pipeline_engine_of_deepspeed_sums_bf16_gradients_in_fp32(void **
     CHECK_NUMBER(bytes.optimizer, 2, 0);
 }
 
-static void a_recomputed_layer_is_alive_twice_under_fsdp(void **state)
+static void a_recomputed_layer_of_frozen_weights_is_alive_twice_under_fsdp(void **state)
 {
     (void)state;
-    /* 15.8: max(2 plain, plain + eager). Plain: 2 + 30 + 60 kept and 7 of backward, 99; eager: 8 and 3. */
+    /* 15.8, adapters: max(2 plain, plain + eager). Plain: 2 + 30 + 60 kept and 7 of backward, 99; eager: 8 and 3. Trained
+     * weights: once, plain + eager. */
     struct scene scene;
     open_scene(&scene, TPP_FRAMEWORK_LLM_FOUNDRY);
     scene.strategy.zero_stage = 3;
     scene.strategy.recompute = TPP_RECOMPUTE_FULL;
     struct tpp_memory memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 99 + 11 - 2, 0);
+    scene.job.task = TPP_TASK_LORA;
+    memory = walk(&scene);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 2 * 99 - 2, 0);
     scene.decoder.bytes[TPP_TENSOR_EAGER] = 200;
     memory = walk(&scene);
@@ -226,7 +230,7 @@ int main(void)
         cmocka_unit_test(sharded_weights_are_gathered_unit_by_unit),
         cmocka_unit_test(engines_have_buffers_of_their_own),
         cmocka_unit_test(the_pipeline_engine_of_deepspeed_sums_bf16_gradients_in_fp32),
-        cmocka_unit_test(a_recomputed_layer_is_alive_twice_under_fsdp),
+        cmocka_unit_test(a_recomputed_layer_of_frozen_weights_is_alive_twice_under_fsdp),
         cmocka_unit_test(gradients_appear_in_backward_and_copies_in_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

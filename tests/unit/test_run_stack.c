@@ -202,6 +202,13 @@ static void fms_acceleration_plug_ins_choose_the_kernels(void **state)
     assert_int_equal(stack.optimizer_bytes, 4);
     assert_int_equal(stack.shard_weight_bytes, 2);
     assert_int_equal(stack.gradient_bytes, 2);
+    /* The later table: 16 bytes a parameter at rest, 64.26 GB of 8.03e9 parameters on two GPUs. */
+    facts.source = "fms-acceleration scripts/benchmarks/refs/a100_80gb_liger.csv row 38";
+    stack = stack_of(&facts, a100());
+    assert_int_equal(stack.shard_weight_bytes + stack.gradient_bytes + stack.optimizer_bytes, 16);
+    assert_int_equal(stack.weight_bytes, 2);
+    assert_int_equal(stack.reduce_bytes, 2);
+    facts.source = "fms-acceleration scripts/benchmarks/refs/a100_80gb.csv row 38";
     facts.notes = "Acceleration plug-in: foak-fast-kernels.";
     stack = stack_of(&facts, a100());
     assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
