@@ -1,5 +1,6 @@
 #include "cli/simulated.h"
 
+#include "cli/sharded_timeline.h"
 #include "cli/terminal.h"
 #include "cli/timeline.h"
 #include "costmodel/base/file.h"
@@ -215,6 +216,7 @@ bool tpp_simulated_append(const struct tpp_simulated_arguments *arguments, const
         tpp_text_append(&answer->text, "\nTimeline\n");
         tpp_timeline_append(result->ops, result->num_ops, plan->strategy.pipeline_parallel, answer->width,
                             &answer->text);
+        tpp_sharded_timeline_append(simulated->simulation, answer->width, &answer->text);
     }
     if (arguments->trace != NULL) {
         tpp_text_append(&answer->text, "\nTrace in ");

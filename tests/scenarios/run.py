@@ -101,7 +101,7 @@ def check(answers, expectation):
     if "contains" in expectation:
         found = look_up(answers, expectation["contains"])
         text = found if isinstance(found, str) else json.dumps(found)
-        return None if expectation["text"].lower() in text.lower() else f"found {text[:300]}"
+        return None if expectation["text"].lower() in text.lower() else f"found {text[:300]!r}"
     if "exit" in expectation:
         found = answers[expectation["exit"]]["exit_status"]
         return None if found == expectation["is"] else f"exit status {found}"

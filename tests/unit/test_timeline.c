@@ -1,6 +1,8 @@
-/* The pipeline as text: rows by hand for a small schedule, chunks, windows, and no line longer than the terminal. */
+/* The pipeline, and gathers beside reductions, as text: rows by hand for a small schedule, chunks, windows, and no line longer than the terminal. */
+#include "cli/sharded_timeline.h"
 #include "cli/timeline.h"
-#include "tests/support/check_number.h"
+#include "costmodel/evaluator.h"
+#include "tests/support/shapes.h"
 
 #include <string.h>
 
@@ -88,6 +90,52 @@ static void nothing_is_drawn_of_nothing(void **state)
     tpp_text_release(&text);
 }
 
+/* Llama-3-70B of test_contention.c, 256 GPUs; appends what is drawn of one step. */
+static void draw_sharded(const char *strategy_text, uint64_t sequence_length, unsigned width, struct tpp_text *text)
+{
+    const struct tpp_model model = shape_preset("llama3-70b");
+    const struct tpp_hardware hardware = shape_cluster("dgx-h100");
+    const struct tpp_job job = shape_job(256, sequence_length, 64);
+    const struct tpp_strategy strategy = shape_strategy(strategy_text, &job);
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    struct tpp_stack stack;
+    struct tpp_evaluator *evaluator;
+    struct tpp_simulation *simulation;
+    bool done = false;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, &hardware.gpu, &job, &stack);
+    assert_int_equal(tpp_evaluator_new(&model, &hardware, &job, &stack, &evaluator, NULL), TPP_OK);
+    assert_int_equal(tpp_simulation_new(evaluator, &strategy, &options, &simulation, NULL), TPP_OK);
+    assert_int_equal(tpp_simulation_run(simulation, UINT64_MAX, &done, NULL), TPP_OK);
+    tpp_text_init(text);
+    tpp_sharded_timeline_append(simulation, width, text);
+    tpp_simulation_free(simulation);
+    tpp_evaluator_free(evaluator);
+}
+
+static void gathers_that_queue_behind_reductions_are_drawn(void **state)
+{
+    (void)state;
+    struct tpp_text text;
+    /* Layers of 18 ms: a bucket of 5e8, 22.8 ms, ends 10 ms after the gather behind it was needed; one of 1e8, 4.6 ms, and
+     * the gather behind it, 4.9 ms, fit in a layer. */
+    draw_sharded("tp=8,mbs=2,zero=3,sp=1,recompute=full,reduce_bucket=500000000", 4096, 118, &text);
+    assert_non_null(strstr(tpp_text_get(&text), ".B"));
+    assert_non_null(strstr(tpp_text_get(&text), "gather  |:::::"));
+    tpp_text_release(&text);
+    draw_sharded("tp=8,mbs=2,zero=3,sp=1,recompute=full,reduce_bucket=100000000", 4096, 118, &text);
+    assert_null(strstr(tpp_text_get(&text), ".B"));
+    tpp_text_release(&text);
+    draw_sharded("tp=8,mbs=2,zero=1,sp=1,recompute=full", 4096, 118, &text);
+    assert_string_equal(tpp_text_get(&text), "");
+    tpp_text_release(&text);
+    for (unsigned width = 10; width < 200; width += 37) {
+        draw_sharded("tp=8,mbs=2,zero=3,sp=1,recompute=full", 8192, width, &text);
+        for (const char *line = tpp_text_get(&text); *line; line += strcspn(line, "\n") + 1)
+            assert_true(strcspn(line, "\n") <= (width < TPP_TIMELINE_MIN_WIDTH ? TPP_TIMELINE_MIN_WIDTH : width));
+        tpp_text_release(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +144,7 @@ int main(void)
         cmocka_unit_test(a_long_step_shows_how_it_fills_and_drains),
         cmocka_unit_test(no_line_is_wider_than_the_terminal),
         cmocka_unit_test(nothing_is_drawn_of_nothing),
+        cmocka_unit_test(gathers_that_queue_behind_reductions_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
