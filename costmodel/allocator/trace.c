@@ -106,6 +106,7 @@ enum tpp_code tpp_tracer_new(struct tpp_evaluator *evaluator, const struct tpp_s
     tracer->lengths = options->lengths != NULL && !options->packing ? options->lengths : &tracer->fixed;
     tracer->random = options->seed;
     tracer->layer = TPP_TRACE_NO_LAYER;
+    tracer->upstream = TPP_NO_TENSOR;
     for (int i = 0; i < TPP_TRACE_UNITS; i++)
         tracer->units[i].layer = TPP_TRACE_NO_LAYER;
     code = prepare(tracer, err);
@@ -163,6 +164,7 @@ enum tpp_code tpp_tracer_setup(struct tpp_tracer *tracer, struct tpp_error *err)
 {
     tracer->num_events = 0;
     tpp_trace_static(tracer);
+    tracer->peak_bytes = tracer->alive_bytes;
     return answer(tracer, err);
 }
 

@@ -10,6 +10,11 @@
  *   - units of recomputed layers where gradients are made in backward: those of the unit are not there yet;
  *   - uneven chunks or units, and stages that mix dense and MoE layers: the walk counts with an average layer.
  *
+ * Dense layers of Megatron-Core with Transformer Engine are written operation by operation (trace_layer.c). Megatron's
+ * distributed optimizer makes parameters one by one before they are flat, and a rank's states are those of whole parameters;
+ * at the end of backward the embedding's gradient is there whole (the walk does not count it: it is written where something
+ * else is the peak).
+ *
  * The optimizer's moments are made at the end of the first step, as by torch.optim and Megatron (DeepSpeed makes them at
  * set-up): the first step leaves them where activations were. */
 #ifndef TPP_COSTMODEL_ALLOCATOR_TRACE_H
@@ -63,7 +68,7 @@ enum tpp_code tpp_tracer_step(struct tpp_tracer *tracer, struct tpp_error *err);
 const struct tpp_trace_event *tpp_tracer_events(const struct tpp_tracer *tracer, size_t *count);
 /* Tensors alive at once so far: room that a replay needs. */
 uint32_t tpp_tracer_num_tensors(const struct tpp_tracer *tracer);
-/* Most bytes alive in the events since new, as asked for, without rounding. */
+/* Most bytes alive since the end of set-up, as asked for, without rounding. (Set-up itself may hold more: weights twice.) */
 uint64_t tpp_tracer_peak_bytes(const struct tpp_tracer *tracer);
 
 #endif

@@ -46,6 +46,7 @@ struct tpp_tracer {
     struct tpp_tensor_ids step_tensors; /* freed at the end of the step */
     struct tpp_tensor_ids scratch;     /* of the layer at work */
     struct tpp_tensor_ids gradients;   /* fresh ones, until the step */
+    uint32_t upstream;                  /* in backward: gradient of the output of the layer at work, where layers have an order */
     bool has_dummies;
     struct tpp_trace_event *events;    /* owned */
     size_t num_events, capacity;
@@ -81,6 +82,12 @@ void tpp_trace_gather(struct tpp_tracer *tracer, uint32_t layer, uint32_t in_use
 void tpp_trace_scatter_all(struct tpp_tracer *tracer);
 /* Unsharded gradients of one layer, or (layer == TPP_TRACE_NO_LAYER) of the larger of embedding and head. */
 uint32_t tpp_trace_unsharded_gradients(struct tpp_tracer *tracer, uint32_t layer);
+
+/* trace_layer.c: layers whose operations are known one by one. `kept` gets what is kept for backward, which frees all of it:
+ * `ids` is where the layer's begin. */
+bool tpp_trace_layer_has_order(const struct tpp_tracer *tracer, const struct tpp_program *program);
+void tpp_trace_forward_in_order(struct tpp_tracer *tracer, const struct tpp_program *program, struct tpp_tensor_ids *kept);
+void tpp_trace_backward_in_order(struct tpp_tracer *tracer, const struct tpp_program *program, uint32_t *ids);
 
 /* trace_pass.c */
 void tpp_trace_forward(struct tpp_tracer *tracer, const struct tpp_trace_chunk *chunk, struct tpp_trace_slot *slot);

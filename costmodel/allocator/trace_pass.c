@@ -76,6 +76,10 @@ static void forward_layer(struct tpp_tracer *tracer, const struct tpp_program *p
                           struct tpp_trace_slot *slot)
 {
     uint32_t passing[2] = {TPP_NO_TENSOR, TPP_NO_TENSOR};
+    if (tpp_trace_layer_has_order(tracer, program)) {
+        tpp_trace_forward_in_order(tracer, program, &slot->kept);
+        return;
+    }
     for (uint32_t i = 0; i < program->num_tensors; i++) {
         const struct tpp_tensor *tensor = &program->tensors[i];
         const unsigned life = 1U << tensor->life;
@@ -219,7 +223,7 @@ static void recompute_unit(struct tpp_tracer *tracer, const struct tpp_trace_chu
 }
 
 static void backward_layer(struct tpp_tracer *tracer, const struct tpp_trace_chunk *chunk, uint32_t index,
-                           struct recomputed again)
+                           struct recomputed again, struct tpp_trace_slot *slot)
 {
     const uint32_t layer = chunk->first_layer + index;
     const struct tpp_program *program = tpp_trace_program(tracer, layer);
@@ -236,7 +240,10 @@ static void backward_layer(struct tpp_tracer *tracer, const struct tpp_trace_chu
     if (tracer->strategy.recompute == TPP_RECOMPUTE_SELECTIVE)
         write_reselected(tracer, program, &tracer->scratch);
     const uint32_t gradients = tpp_trace_unsharded_gradients(tracer, layer);
-    write_transients(tracer, program);
+    if (tpp_trace_layer_has_order(tracer, program))
+        tpp_trace_backward_in_order(tracer, program, &slot->kept.ids[slot->layer_starts[index]]);
+    else
+        write_transients(tracer, program);
     tpp_trace_release(tracer, gradients);
     tpp_ids_release(tracer, &tracer->scratch, recomputed);
     if (index < again.count) { /* the last layer's part of what was brought back */
@@ -258,6 +265,17 @@ static void release_input(struct tpp_tracer *tracer, struct tpp_trace_slot *slot
     slot->kept.ids[first] = TPP_NO_TENSOR;
 }
 
+/* Megatron fuses the weight gradients of products into its buffer; that of the embedding comes from PyTorch, whole and in the
+ * weights' type, before it is added. The walk has no moment for it: left out where it would be the peak. */
+static void write_embedding_gradient(struct tpp_tracer *tracer)
+{
+    const struct tpp_stack *stack = tracer->evaluator->stack;
+    const double bytes = stack->weight_bytes * tracer->programs[TPP_LAYER_EMBEDDING].parameters;
+    const bool fits = (double)tracer->alive_bytes + bytes <= (double)tracer->peak_bytes;
+    if (stack->engine == TPP_ENGINE_MEGATRON && fits && !tpp_job_is_adapter(tracer->evaluator->job))
+        tpp_trace_release(tracer, tpp_trace_allocate(tracer, "embedding gradient", bytes, TPP_TRACE_COMPUTE_STREAM));
+}
+
 void tpp_trace_backward(struct tpp_tracer *tracer, const struct tpp_trace_chunk *chunk, struct tpp_trace_slot *slot)
 {
     const struct recomputed again = recomputed_layers(tracer, chunk);
@@ -268,7 +286,7 @@ void tpp_trace_backward(struct tpp_tracer *tracer, const struct tpp_trace_chunk 
     if (chunk->is_last)
         tpp_trace_fresh_gradients(tracer, &tracer->programs[TPP_LAYER_HEAD]);
     for (uint32_t i = chunk->num_layers; i-- > 0;) {
-        backward_layer(tracer, chunk, i, again);
+        backward_layer(tracer, chunk, i, again, slot);
         tpp_trace_fresh_gradients(tracer, tpp_trace_program(tracer, chunk->first_layer + i));
         if (!tracer->order.splits_backward)
             tpp_ids_release(tracer, &slot->kept, slot->layer_starts[i]);
@@ -278,6 +296,10 @@ void tpp_trace_backward(struct tpp_tracer *tracer, const struct tpp_trace_chunk 
         ends = TPP_NO_TENSOR;
     }
     tpp_trace_release(tracer, ends);
+    if (chunk->is_first)
+        write_embedding_gradient(tracer);
+    tpp_trace_release(tracer, tracer->upstream);
+    tracer->upstream = TPP_NO_TENSOR;
     tpp_trace_scatter_all(tracer);
     tpp_trace_release(tracer, slot->output);
     slot->output = TPP_NO_TENSOR;

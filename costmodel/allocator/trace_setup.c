@@ -7,6 +7,7 @@
 /* Bytes of one layer (or end) by the rules of the memory walk, and how many elements they are spread over. */
 struct layer_bytes {
     double weights, gradients, optimizer, trainable;
+    double expert_optimizer; /* of `optimizer`, the routed experts' */
 };
 
 static bool is_weight_gemm(const struct tpp_op *op)
@@ -32,17 +33,26 @@ static struct layer_bytes bytes_of(const struct tpp_tracer *tracer, const struct
         .gradients = trainable * per.gradients + (adapter ? 0 : experts * (expert.gradients - per.gradients)),
         .optimizer = trainable * per.optimizer + (adapter ? 0 : experts * (expert.optimizer - per.optimizer)),
         .trainable = trainable,
+        .expert_optimizer = adapter ? 0 : experts * expert.optimizer,
     };
     if (evaluator->job->task == TPP_TASK_QLORA && !is_end)
         bytes.weights +=
             program->linear_parameters * (TPP_NF4_BYTES / evaluator->stack->weight_bytes - 1) * per.weights;
     if (tracer->strategy.offload == TPP_OFFLOAD_OPTIMIZER)
-        bytes.optimizer = 0;
+        bytes.optimizer = bytes.expert_optimizer = 0;
     return bytes;
 }
 
+static void add(struct tpp_tracer *tracer, const char *name, double bytes, struct tpp_tensor_ids *ids)
+{
+    const uint32_t tensor = tpp_trace_allocate(tracer, name, bytes, TPP_TRACE_COMPUTE_STREAM);
+    if (ids != NULL)
+        tpp_ids_push(tracer, ids, tensor);
+}
+
 /* `bytes` of the layer spread over its weight matrices by their size, and the rest (norms, biases) as one tensor. */
-static void spread(struct tpp_tracer *tracer, const struct tpp_program *program, const char *name, double bytes)
+static void spread(struct tpp_tracer *tracer, const struct tpp_program *program, const char *name, double bytes,
+                   struct tpp_tensor_ids *ids)
 {
     double left = program->parameters;
     for (uint32_t i = 0; i < program->num_ops; i++) {
@@ -51,10 +61,13 @@ static void spread(struct tpp_tracer *tracer, const struct tpp_program *program,
         if (elements <= 0 || elements > left)
             continue;
         left -= elements;
-        tpp_trace_allocate(tracer, name, bytes * elements / program->parameters, TPP_TRACE_COMPUTE_STREAM);
+        const bool is_grouped = op->kind == TPP_OP_GROUPED_GEMM; /* a matrix for each expert */
+        const double count = is_grouped ? op->gemm.batch : 1;
+        for (double n = 0; n < count; n++)
+            add(tracer, name, bytes * elements / count / program->parameters, ids);
     }
     if (program->parameters > 0)
-        tpp_trace_allocate(tracer, name, bytes * left / program->parameters, TPP_TRACE_COMPUTE_STREAM);
+        add(tracer, name, bytes * left / program->parameters, ids);
 }
 
 /* Engines that keep the states of all parameters in a few flat tensors. */
@@ -90,30 +103,96 @@ static double pick_moment(const struct tpp_tracer *tracer, const struct layer_by
 }
 
 static void write_one(struct tpp_tracer *tracer, const struct tpp_program *program, const char *name,
-                      pick_function *pick, double *flat)
+                      pick_function *pick, double *flat, struct tpp_tensor_ids *ids)
 {
     const struct layer_bytes bytes = bytes_of(tracer, program);
     if (flat != NULL)
         *flat += pick(tracer, &bytes);
     else
-        spread(tracer, program, name, pick(tracer, &bytes));
+        spread(tracer, program, name, pick(tracer, &bytes), ids);
 }
 
-/* One kind of state of the whole stage: tensor by tensor, or as one flat buffer. */
-static void write_states(struct tpp_tracer *tracer, const char *name, pick_function *pick, bool flat)
+/* One kind of state of the whole stage: tensor by tensor (`ids`, unless NULL, gets them), or as one flat buffer. */
+static void write_states(struct tpp_tracer *tracer, const char *name, pick_function *pick, bool flat,
+                         struct tpp_tensor_ids *ids)
 {
     double sum = 0, *total = flat ? &sum : NULL;
     if (tracer->has_embedding)
-        write_one(tracer, &tracer->programs[TPP_LAYER_EMBEDDING], name, pick, total);
+        write_one(tracer, &tracer->programs[TPP_LAYER_EMBEDDING], name, pick, total, ids);
     for (uint32_t c = 0; c < tracer->order.num_chunks; c++) {
         const struct tpp_trace_chunk *chunk = &tracer->order.chunks[c];
         for (uint32_t i = 0; i < chunk->num_layers; i++)
-            write_one(tracer, tpp_trace_program(tracer, chunk->first_layer + i), name, pick, total);
+            write_one(tracer, tpp_trace_program(tracer, chunk->first_layer + i), name, pick, total, ids);
     }
     if (tracer->has_head)
-        write_one(tracer, &tracer->programs[TPP_LAYER_HEAD], name, pick, total);
+        write_one(tracer, &tracer->programs[TPP_LAYER_HEAD], name, pick, total, ids);
     if (flat)
         tpp_trace_allocate(tracer, name, sum, TPP_TRACE_COMPUTE_STREAM);
+}
+
+/* Megatron's distributed optimizer cuts the flat buffer, which holds the parameters from the last to the first, in as many
+ * ranges as there are ranks: a rank has the states of whole parameters, but for those at the ends of its range. Experts
+ * have a buffer of their own. Here: what is left of the first rank's two ranges. */
+struct ranges {
+    double dense_bytes, expert_bytes;
+};
+
+static void write_range(struct tpp_tracer *tracer, const char *name, double elements, double *left)
+{
+    const double bytes = fmin(*left, 4 * elements); /* of fp32 */
+    tpp_trace_allocate(tracer, name, bytes, TPP_TRACE_COMPUTE_STREAM);
+    *left -= bytes;
+}
+
+static void write_ranges_of(struct tpp_tracer *tracer, const char *name, const struct tpp_program *program,
+                            struct ranges *left)
+{
+    double rest = program->parameters;
+    for (uint32_t i = program->num_ops; i-- > 0;) {
+        const struct tpp_op *op = &program->ops[i];
+        const bool is_expert = op->kind == TPP_OP_GROUPED_GEMM;
+        const double matrix = is_weight_gemm(op) ? op->gemm.n * op->gemm.k : 0;
+        if (matrix <= 0 || op->gemm.batch * matrix > rest)
+            continue;
+        rest -= op->gemm.batch * matrix;
+        for (double n = 0; n < op->gemm.batch; n++)
+            write_range(tracer, name, matrix, is_expert ? &left->expert_bytes : &left->dense_bytes);
+    }
+    write_range(tracer, name, rest, &left->dense_bytes);
+}
+
+static void add_ranges(const struct tpp_tracer *tracer, const struct tpp_program *program, pick_function *pick,
+                       struct ranges *ranges)
+{
+    struct layer_bytes bytes = bytes_of(tracer, program);
+    const double all = pick(tracer, &bytes);
+    bytes.optimizer = bytes.expert_optimizer;
+    const double experts = pick(tracer, &bytes);
+    ranges->dense_bytes += all - experts;
+    ranges->expert_bytes += experts;
+}
+
+static void write_ranges(struct tpp_tracer *tracer, const char *name, pick_function *pick)
+{
+    struct ranges ranges = {0};
+    const struct tpp_trace_chunk *chunks = tracer->order.chunks;
+    if (tracer->has_embedding)
+        add_ranges(tracer, &tracer->programs[TPP_LAYER_EMBEDDING], pick, &ranges);
+    if (tracer->has_head)
+        add_ranges(tracer, &tracer->programs[TPP_LAYER_HEAD], pick, &ranges);
+    for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
+        for (uint32_t i = 0; i < chunks[c].num_layers; i++)
+            add_ranges(tracer, tpp_trace_program(tracer, chunks[c].first_layer + i), pick, &ranges);
+    if (tracer->has_head)
+        write_ranges_of(tracer, name, &tracer->programs[TPP_LAYER_HEAD], &ranges);
+    for (uint32_t c = tracer->order.num_chunks; c-- > 0;)
+        for (uint32_t i = chunks[c].num_layers; i-- > 0;)
+            write_ranges_of(tracer, name, tpp_trace_program(tracer, chunks[c].first_layer + i), &ranges);
+    if (tracer->has_embedding)
+        write_ranges_of(tracer, name, &tracer->programs[TPP_LAYER_EMBEDDING], &ranges);
+    /* What the products do not name: of wider states, or of experts outside them. */
+    write_range(tracer, name, INFINITY, &ranges.dense_bytes);
+    write_range(tracer, name, INFINITY, &ranges.expert_bytes);
 }
 
 static double trainable_on_stage(const struct tpp_tracer *tracer, bool with_ends)
@@ -159,16 +238,34 @@ static void write_workspaces(struct tpp_tracer *tracer)
         tpp_trace_allocate(tracer, "Transformer Engine workspace", workspaces.engine_bytes, TPP_TRACE_COMPUTE_STREAM);
 }
 
+static bool is_megatron(const struct tpp_tracer *tracer)
+{
+    return tracer->evaluator->stack->engine == TPP_ENGINE_MEGATRON;
+}
+
+static void write_optimizer(struct tpp_tracer *tracer, const char *name, pick_function *pick)
+{
+    if (is_megatron(tracer) && tracer->strategy.zero_stage >= 1 && !tpp_job_is_adapter(tracer->evaluator->job))
+        write_ranges(tracer, name, pick);
+    else
+        write_states(tracer, name, pick, is_flat(tracer), NULL);
+}
+
+/* Megatron's distributed optimizer makes the model's parameters one by one, then the flat buffers of weights and gradients,
+ * copies the parameters in and frees them (core/distributed/param_and_grad_buffer.py). */
 void tpp_trace_static(struct tpp_tracer *tracer)
 {
-    const bool flat = is_flat(tracer), megatron = tracer->evaluator->stack->engine == TPP_ENGINE_MEGATRON;
-    write_states(tracer, "weights", pick_weights, flat || (megatron && tracer->strategy.zero_stage >= 1));
+    const bool flat = is_flat(tracer), megatron = is_megatron(tracer), moves = megatron && tracer->strategy.zero_stage >= 1;
+    if (moves)
+        write_states(tracer, "weights before they are flat", pick_weights, false, &tracer->scratch);
+    write_states(tracer, "weights", pick_weights, flat || moves, NULL);
     if (!tpp_gradients_are_fresh(tracer->evaluator->stack, &tracer->strategy))
-        write_states(tracer, "gradients", pick_gradients, flat || megatron);
-    write_states(tracer, "master weights", pick_master, flat);
+        write_states(tracer, "gradients", pick_gradients, flat || megatron, NULL);
+    tpp_ids_release(tracer, &tracer->scratch, 0);
+    write_optimizer(tracer, "master weights", pick_master);
     if (flat)
         for (int i = 0; i < 2; i++)
-            write_states(tracer, "optimizer moments", pick_moment, true);
+            write_optimizer(tracer, "optimizer moments", pick_moment);
     write_buckets(tracer);
     write_workspaces(tracer);
 }
@@ -178,7 +275,7 @@ static void write_moments(struct tpp_tracer *tracer)
     if (is_flat(tracer))
         return;
     for (int i = 0; i < 2; i++)
-        write_states(tracer, "optimizer moments", pick_moment, false);
+        write_optimizer(tracer, "optimizer moments", pick_moment);
 }
 
 void tpp_trace_fresh_gradients(struct tpp_tracer *tracer, const struct tpp_program *program)

@@ -4,9 +4,8 @@
  * one pipeline stage do the same work, so each stage is compared with the mean of its ranks; among themselves they differ by
  * up to 3 % in reserved memory, which is what thread timing alone does to the pools.
  *
- * The bounds: the replay knows the tensors of the layer programs but no temporary of a single kernel, no workspace of a
- * library and no metric of the training loop; real pools hold those too. So replayed reserved memory may be low by a few
- * percent and should not be high. An argument names another file of rows. */
+ * The bounds: allocated is the memory walk's. Reserved is what ranks of one stage differ by among themselves, 1.5 % in the mean
+ * and 3 % at most: what the order of allocations decides is replayed, what the timing of threads does is not. An argument names another file of rows. */
 #include "costmodel/allocator/replay.h"
 #include "costmodel/base/file.h"
 #include "costmodel/base/json_read.h"
@@ -115,8 +114,8 @@ static void replayed_memory_is_near_the_measured(void **state)
     assert_in_range(reserved.count, 4, 1000);
     assert_true(allocated.sum_absolute / allocated.count < 0.006);
     assert_true(allocated.lowest > -0.01); /* never optimistic by more */
-    assert_true(reserved.sum_absolute / reserved.count < 0.06);
-    assert_true(reserved.highest < 0.06);
+    assert_true(reserved.sum_absolute / reserved.count < 0.015);
+    assert_true(reserved.lowest > -0.03 && reserved.highest < 0.03);
     free(data);
     tpp_runs_release(&runs);
     tpp_run_profiles_release(&profiles);

@@ -282,6 +282,66 @@ static void a_step_frees_what_it_allocates(void **state)
     tpp_evaluator_free(fixture.evaluator);
 }
 
+/* Bytes of the event; names are looked for from *from on, which moves behind it. */
+static uint64_t next_bytes(const struct tpp_trace_event *events, size_t count, const char *name, size_t *from)
+{
+    for (; *from < count; ++*from)
+        if (events[*from].kind == TPP_TRACE_ALLOCATE && strcmp(events[*from].name, name) == 0)
+            return events[(*from)++].bytes;
+    fail_msg("no %s", name);
+    return 0;
+}
+
+/* Llama-3.1-8B, 4096 tokens, bf16: h = 4096, 32 heads and 8 groups of 128, f = 14336, 128256 tokens, 8030261248 parameters. */
+static void a_layer_of_transformer_engine_runs_operation_by_operation(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } order[] = {
+        {"layer input", 33554432},          /* 2 h n */
+        {"q, k, v product", 50331648},      /* 2 (32 + 2 * 8) 128 n */
+        {"query reshaped", 33554432},       /* 2 * 32 * 128 n */
+        {"query", 33554432},
+        {"key", 8388608},                   /* 2 * 8 * 128 n */
+        {"value", 8388608},
+        {"mlp norm input", 33554432},
+        {"activation output", 117440512},   /* 2 f n */
+        {"activation gradient", 117440512}, /* backward of the last layer */
+        {"mlp in gradient", 234881024},     /* 4 f n */
+        {"attention output gradient", 33554432},
+        {"query gradient sums", 67108864},  /* 4 * 32 * 128 n */
+        {"gradient of the q, k, v product", 50331648},
+        {"embedding gradient", 1050673152}, /* 2 * 128256 h */
+    };
+    struct fixture fixture;
+    struct tpp_tracer *tracer = NULL;
+    const struct tpp_trace_options options = {.seed = 1};
+    size_t count = 0, next = 0;
+    start(&fixture, "llama3.1-8b", TPP_FRAMEWORK_MEGATRON_LM, 2, 4096, 4, "mbs=1,dp=2,zero=1");
+    assert_int_equal(tpp_tracer_new(fixture.evaluator, &fixture.strategy, 0, &options, &tracer, NULL), TPP_OK);
+    assert_int_equal(tpp_tracer_setup(tracer, NULL), TPP_OK);
+    const struct tpp_trace_event *events = tpp_tracer_events(tracer, &count);
+    /* Parameters one by one, then flat; the first of two ranges of master weights begins with the whole head. */
+    assert_int_equal(next_bytes(events, count, "weights before they are flat", &next), 1050673152);
+    assert_int_equal(next_bytes(events, count, "weights", &next), 2 * UINT64_C(8030261248));
+    assert_int_equal(next_bytes(events, count, "gradients", &next), 4 * UINT64_C(8030261248));
+    assert_int_equal(next_bytes(events, count, "master weights", &next), 4 * UINT64_C(128257) * 4096); /* with the last norm */
+    uint64_t masters = 0;
+    for (size_t i = 0; i < count; i++)
+        if (events[i].kind == TPP_TRACE_ALLOCATE && strcmp(events[i].name, "master weights") == 0)
+            masters += events[i].bytes;
+    assert_in_range(masters, 4 * UINT64_C(8030261248) / 2, 4 * UINT64_C(8030261248) / 2 + 1); /* the cut tensor is rounded up */
+    assert_int_equal(tpp_tracer_step(tracer, NULL), TPP_OK);
+    events = tpp_tracer_events(tracer, &count);
+    next = 0;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        assert_int_equal(next_bytes(events, count, order[i].name, &next), order[i].bytes);
+    tpp_tracer_free(tracer);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
 /* Opcodes by Python's pickletools: protocol 2, a dictionary with two keys, the end. */
 static void a_snapshot_is_a_pickle(void **state)
 {
@@ -346,6 +406,7 @@ int main(void)
         cmocka_unit_test(advice_puts_what_helps_first),
         cmocka_unit_test(what_cannot_be_replayed_is_said),
         cmocka_unit_test(a_step_frees_what_it_allocates),
+        cmocka_unit_test(a_layer_of_transformer_engine_runs_operation_by_operation),
         cmocka_unit_test(a_snapshot_is_a_pickle),
         cmocka_unit_test(host_memory_may_run_out_anywhere),
     };
