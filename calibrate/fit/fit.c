@@ -97,12 +97,32 @@ static enum tpp_code run_all(struct tpp_fit_run *run, struct tpp_error *err)
     return code ? code : tpp_fit_collectives(run, err);
 }
 
+/* The samples of the wanted device: all fits, and what they derive from several samples, see these alone. The files stay
+ * the caller's. */
+static enum tpp_code choose_samples(const struct tpp_samples *samples, const char *device, struct tpp_samples *chosen,
+                                    struct tpp_error *err)
+{
+    *chosen = *samples;
+    chosen->count = 0;
+    chosen->items = malloc((samples->count + 1) * sizeof *chosen->items);
+    if (!chosen->items) {
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    }
+    for (size_t i = 0; i < samples->count; i++) {
+        if (!device || strstr(samples->items[i].device, device)) {
+            chosen->items[chosen->count++] = samples->items[i];
+        }
+    }
+    return TPP_OK;
+}
+
 enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tpp_hardware *base,
                               const struct tpp_fit_options *options, struct tpp_hardware *hardware,
                               struct tpp_fit_report *report, struct tpp_error *err)
 {
+    struct tpp_samples chosen;
     struct tpp_fit_run run = {
-        .samples = samples, .base = base, .options = options, .hardware = hardware, .report = report};
+        .samples = &chosen, .base = base, .options = options, .hardware = hardware, .report = report};
     *hardware = *base;
     if (options && options->name) {
         snprintf(hardware->name, sizeof hardware->name, "%s", options->name);
@@ -113,7 +133,9 @@ enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tp
         note_devices(samples, report);
     }
     const uint32_t num_notes = report->num_notes;
-    enum tpp_code code = run_all(&run, err);
+    enum tpp_code code = choose_samples(samples, options ? options->device : NULL, &chosen, err);
+    code = code ? code : run_all(&run, err);
+    free(chosen.items);
     if (code == TPP_OK && report->num_groups == 0 && report->num_notes == num_notes) {
         return tpp_fail(err, TPP_E_MISSING, "samples",
                         "give GEMM, attention, memory-bound or collective samples, or "

@@ -82,8 +82,8 @@ enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tp
 typedef enum tpp_code tpp_fit_step(const struct tpp_hardware *hardware, const void *context, double *seconds,
                                    struct tpp_error *err);
 /* Scales g_sus until the predicted step takes the measured time (cost-model 5.6: calibration by one step). Fails with
- * TPP_E_RANGE when no GEMM rate in the step, g_max * g_sus, from 0.05 to 1 does; the message says what the ends
- * predict. */
+ * TPP_E_RANGE when no GEMM rate in the step, g_max * g_sus, from 0.05 to 1 does with a g_sus that a profile
+ * may have; the message says what the ends predict. */
 enum tpp_code tpp_fit_one_step(struct tpp_hardware *hardware, double measured_seconds, const char *source,
                                tpp_fit_step *step, const void *context, struct tpp_error *err);
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Products that training makes: below these sizes a launch is most of the time, and the formula is not for it. */
 static const double least_size = 128, least_flops = 5e8;
@@ -119,42 +120,68 @@ static enum tpp_code choose_tile(struct tpp_fit_run *run, struct tpp_fit_set *se
     return code;
 }
 
-static bool is_same_product(const struct tpp_sample *a, const struct tpp_sample *b)
+/* Order of products: GPU and shape first, bursts before sustained runs, then as they were read. */
+static int compare_products(const void *a, const void *b)
 {
-    return b->kind == TPP_SAMPLE_GEMM && a->gemm.m == b->gemm.m && a->gemm.n == b->gemm.n && a->gemm.k == b->gemm.k &&
-           a->gemm.layout == b->gemm.layout && a->gemm.format == b->gemm.format &&
-           a->gemm.accumulates == b->gemm.accumulates;
-}
-
-/* Sustained over burst rate of every bf16 product that was measured both ways, in `ratios`. Returns their number. */
-static size_t sustained_ratios(const struct tpp_samples *samples, double *ratios)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < samples->count; i++) {
-        const struct tpp_sample *sustained = &samples->items[i];
-        if (sustained->kind != TPP_SAMPLE_GEMM || !sustained->gemm.is_sustained || sustained->is_wrong ||
-            sustained->gemm.format != TPP_FORMAT_BF16) {
-            continue;
-        }
-        for (size_t j = 0; j < samples->count; j++) {
-            const struct tpp_sample *burst = &samples->items[j];
-            if (is_same_product(sustained, burst) && !burst->gemm.is_sustained && !burst->is_wrong) {
-                ratios[count++] = burst->seconds / sustained->seconds;
-                break;
-            }
+    const struct tpp_sample *left = *(const struct tpp_sample *const *)a, *right = *(const struct tpp_sample *const *)b;
+    const struct tpp_gemm_sample *x = &left->gemm, *y = &right->gemm;
+    const double keys[][2] = {{x->m, y->m}, {x->n, y->n}, {x->k, y->k}, {x->num_products, y->num_products},
+                              {x->layout, y->layout}, {x->accumulates, y->accumulates}, {x->is_grouped, y->is_grouped},
+                              {x->is_sustained, y->is_sustained}};
+    const int device = strcmp(left->device, right->device);
+    if (device != 0) {
+        return device;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (keys[i][0] != keys[i][1]) {
+            return keys[i][0] < keys[i][1] ? -1 : 1;
         }
     }
-    return count;
+    return (left > right) - (left < right);
+}
+
+static bool is_same_product(const struct tpp_sample *a, const struct tpp_sample *b)
+{
+    return strcmp(a->device, b->device) == 0 && a->gemm.m == b->gemm.m && a->gemm.n == b->gemm.n &&
+           a->gemm.k == b->gemm.k && a->gemm.num_products == b->gemm.num_products && a->gemm.layout == b->gemm.layout &&
+           a->gemm.accumulates == b->gemm.accumulates && a->gemm.is_grouped == b->gemm.is_grouped;
+}
+
+/* Sustained over burst rate of every bf16 product that was measured both ways on one GPU, in `ratios`; of several bursts
+ * the first. `products` is scratch; both have room for all samples. Returns the number of ratios. */
+static size_t sustained_ratios(const struct tpp_samples *samples, const struct tpp_sample **products, double *ratios)
+{
+    size_t count = 0, num_ratios = 0;
+    const struct tpp_sample *burst = NULL;
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct tpp_sample *sample = &samples->items[i];
+        if (sample->kind == TPP_SAMPLE_GEMM && !sample->is_wrong && sample->gemm.format == TPP_FORMAT_BF16) {
+            products[count++] = sample;
+        }
+    }
+    qsort(products, count, sizeof *products, compare_products);
+    for (size_t i = 0; i < count; i++) {
+        const bool is_of_burst = burst && is_same_product(burst, products[i]);
+        if (products[i]->gemm.is_sustained && is_of_burst) {
+            ratios[num_ratios++] = burst->seconds / products[i]->seconds;
+        } else if (!products[i]->gemm.is_sustained && !is_of_burst) {
+            burst = products[i];
+        }
+    }
+    return num_ratios;
 }
 
 /* A step lasts longer than a burst: what the power limit allows under load bounds what it sustains. */
 static enum tpp_code lower_to_sustained(struct tpp_fit_run *run, const struct tpp_fit_set *set, struct tpp_error *err)
 {
     double *ratios = malloc((run->samples->count + 1) * sizeof *ratios);
-    if (!ratios) {
+    const struct tpp_sample **products = malloc((run->samples->count + 1) * sizeof *products);
+    if (!ratios || !products) {
+        free(ratios);
+        free(products);
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     }
-    const size_t count = sustained_ratios(run->samples, ratios);
+    const size_t count = sustained_ratios(run->samples, products, ratios);
     tpp_sort_numbers(ratios, count);
     const double ratio = count > 0 ? tpp_sorted_quantile(ratios, count, 0.5) : 1;
     if (ratio < run->hardware->gpu.gemm_sustained_fraction) {
@@ -164,6 +191,7 @@ static enum tpp_code lower_to_sustained(struct tpp_fit_run *run, const struct tp
                      count);
     }
     free(ratios);
+    free(products);
     return TPP_OK;
 }
 

@@ -73,10 +73,14 @@ void tpp_fit_set_release(struct tpp_fit_set *set)
     memset(set, 0, sizeof *set);
 }
 
+bool tpp_fit_has_room_for_notes(const struct tpp_fit_report *report)
+{
+    return report->num_notes < sizeof report->notes / sizeof report->notes[0];
+}
+
 void tpp_fit_note(struct tpp_fit_report *report, const char *format, ...)
 {
-    const uint32_t max_notes = sizeof report->notes / sizeof report->notes[0];
-    if (report->num_notes < max_notes) {
+    if (tpp_fit_has_room_for_notes(report)) {
         va_list arguments;
         va_start(arguments, format);
         vsnprintf(report->notes[report->num_notes++], sizeof report->notes[0], format, arguments);
@@ -88,7 +92,6 @@ enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *sel
                               struct tpp_fit_set *set, struct tpp_error *err)
 {
     const struct tpp_samples *samples = run->samples;
-    const char *device = run->options ? run->options->device : NULL;
     memset(set, 0, sizeof *set);
     set->points.items = malloc((samples->count ? samples->count : 1) * sizeof *set->points.items);
     if (!set->points.items) {
@@ -96,9 +99,6 @@ enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *sel
     }
     for (size_t i = 0; i < samples->count; i++) {
         const struct tpp_sample *sample = &samples->items[i];
-        if (device && !strstr(sample->device, device)) {
-            continue;
-        }
         const enum tpp_fit_use use = select(sample, context);
         switch (use == TPP_FIT_USE && sample->is_wrong ? TPP_FIT_LEAVE_OUT : use) {
         case TPP_FIT_USE:

@@ -8,7 +8,7 @@
 
 /* What is passed through all fits. */
 struct tpp_fit_run {
-    const struct tpp_samples *samples;
+    const struct tpp_samples *samples; /* of the options' device */
     const struct tpp_hardware *base;
     const struct tpp_fit_options *options;
     struct tpp_hardware *hardware; /* the result so far: later fits use what earlier ones found */
@@ -26,8 +26,7 @@ enum tpp_fit_use { TPP_FIT_OTHER, TPP_FIT_USE, TPP_FIT_LEAVE_OUT };
 /* Whether a sample belongs to the group. */
 typedef enum tpp_fit_use tpp_fit_select(const struct tpp_sample *sample, const void *context);
 
-/* Collects the samples of a group; release with tpp_fit_set_release. Samples of another device than the
- * options' are skipped. */
+/* Collects the samples of a group; release with tpp_fit_set_release. */
 enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *select, const void *context,
                               struct tpp_fit_set *set, struct tpp_error *err);
 
@@ -69,6 +68,8 @@ enum tpp_code tpp_fit_take_part(const struct tpp_fit_set *set, enum tpp_fit_part
 /* A new group, zeroed; NULL when out of memory. Valid until the next one. */
 struct tpp_fit_group *tpp_fit_new_group(struct tpp_fit_report *report);
 uint64_t tpp_fit_mix(uint64_t digest, double value);
+/* Notes beyond the report's room are dropped. */
+bool tpp_fit_has_room_for_notes(const struct tpp_fit_report *report);
 void tpp_fit_note(struct tpp_fit_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 enum tpp_code tpp_fit_gemm(struct tpp_fit_run *run, struct tpp_error *err);

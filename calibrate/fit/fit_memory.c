@@ -60,19 +60,23 @@ static void describe(const struct tpp_fit_set *set, char *range, size_t range_si
 /* Nothing streams at the data sheet's rate; a fit that ends there has seen the cache. */
 static const struct tpp_unknown unknowns[] = {{"gpu.memory_efficiency_fraction", 0.05, 0.97, false}};
 
-/* Notes how much longer each other operation takes than its bytes at that efficiency. */
+static bool is_other(const struct tpp_sample *sample)
+{
+    return sample->kind == TPP_SAMPLE_MEMORY_BOUND && sample->seconds > 0 && sample->memory.bytes >= least_bytes &&
+           !streams(sample->memory.operation);
+}
+
+/* Notes how much longer each other operation takes than its bytes at that efficiency, while the report has room. */
 static enum tpp_code note_others(struct tpp_fit_run *run, struct tpp_error *err)
 {
     const struct tpp_samples *samples = run->samples;
-    for (size_t i = 0; i < samples->count; i++) {
+    for (size_t i = 0; i < samples->count && tpp_fit_has_room_for_notes(run->report); i++) {
         const char *operation = samples->items[i].memory.operation;
         struct tpp_fit_set set;
         struct tpp_fit_errors errors;
-        bool is_first =
-            samples->items[i].kind == TPP_SAMPLE_MEMORY_BOUND && samples->items[i].seconds > 0 && !streams(operation);
+        bool is_first = is_other(&samples->items[i]);
         for (size_t j = 0; j < i && is_first; j++) {
-            is_first = samples->items[j].kind != TPP_SAMPLE_MEMORY_BOUND ||
-                       strcmp(samples->items[j].memory.operation, operation) != 0;
+            is_first = !is_other(&samples->items[j]) || strcmp(samples->items[j].memory.operation, operation) != 0;
         }
         if (!is_first) {
             continue;

@@ -58,14 +58,22 @@ static enum tpp_code median_error(struct search *search, double x, enum part par
     return code;
 }
 
+/* Where g_sus is looked for: a GEMM rate in the step from least_rate to the peak, as far as a profile may say so. */
+static void limits_of(const struct tpp_hardware *hardware, double *low, double *high)
+{
+    const double g_max = hardware->gpu.gemm_max_fraction;
+    uint32_t index;
+    tpp_hardware_field_index(key, &index);
+    *high = fmin(1 / g_max, tpp_hardware_fields(NULL)[index].max);
+    *low = fmin(least_rate / g_max, *high);
+}
+
 /* The g_sus at which half of the steps are predicted too long, half too short: a step gets shorter with it, never
  * longer. The answer is an end of the range when the other half never comes about. */
 static enum tpp_code find_median(struct search *search, enum part part, double *x, struct tpp_error *err)
 {
-    const double g_max = search->trial->gpu.gemm_max_fraction;
-    uint32_t index;
-    tpp_hardware_field_index(key, &index);
-    double low = least_rate / g_max, high = fmin(1 / g_max, tpp_hardware_fields(NULL)[index].max), median = 0;
+    double low, high, median = 0;
+    limits_of(search->trial, &low, &high);
     enum tpp_code code = TPP_OK;
     for (int i = 0; i < BISECTIONS && code == TPP_OK; i++) {
         const double middle = 0.5 * (low + high);
@@ -193,21 +201,22 @@ enum tpp_code tpp_fit_one_step(struct tpp_hardware *hardware, double measured_se
 {
     const struct tpp_measured_step measured = {step, context};
     const struct tpp_measured_steps steps = {&measured_seconds, 1, one_step, &measured};
-    double value, x = 0, slow = 0, fast = 0;
+    double value, x = 0, low, high, slow = 0, fast = 0;
     uint32_t index;
     struct search search = {.steps = &steps, .trial = malloc(sizeof *hardware), .values = &value};
     if (!search.trial) {
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     }
     *search.trial = *hardware;
-    const double g_max = hardware->gpu.gemm_max_fraction;
-    enum tpp_code code = median_error(&search, least_rate / g_max, ALL, &slow, err);
-    code = code ? code : median_error(&search, 1 / g_max, ALL, &fast, err);
+    limits_of(hardware, &low, &high);
+    enum tpp_code code = median_error(&search, low, ALL, &slow, err);
+    code = code ? code : median_error(&search, high, ALL, &fast, err);
     if (code == TPP_OK && !(slow >= 0 && fast <= 0)) {
         code =
             tpp_fail(err, TPP_E_RANGE, source, "check that the measured step is of this job, or calibrate with samples",
-                     "no GEMM rate explains a step of %.6g s: %.6g s at %g of the peak, %.6g s at all of it",
-                     measured_seconds, measured_seconds * exp(slow), least_rate, measured_seconds * exp(fast));
+                     "no GEMM rate explains a step of %.6g s: %.6g s at %.3g of the peak, %.6g s at %.3g of it",
+                     measured_seconds, measured_seconds * exp(slow), low * hardware->gpu.gemm_max_fraction,
+                     measured_seconds * exp(fast), high * hardware->gpu.gemm_max_fraction);
     }
     code = code ? code : find_median(&search, ALL, &x, err);
     if (code == TPP_OK && tpp_hardware_field_index(key, &index)) {

@@ -36,6 +36,12 @@ bool tpp_csv_size(const struct tpp_csv *table, const char *name, double *value)
     return tpp_csv_number(table, name, value) && *value >= 1 && *value < 0x1p53 && *value == floor(*value);
 }
 
+/* At least what samples files may say; what takes days is a job. */
+static bool is_measured_seconds(double seconds)
+{
+    return seconds >= 1e-12 && seconds < 1e6;
+}
+
 bool tpp_csv_seconds(const struct tpp_csv *table, double *seconds)
 {
     if (tpp_csv_number(table, "time_us", seconds)) {
@@ -45,7 +51,7 @@ bool tpp_csv_seconds(const struct tpp_csv *table, double *seconds)
     } else {
         return false;
     }
-    return *seconds > 0 && *seconds < 1e6;
+    return is_measured_seconds(*seconds);
 }
 
 bool tpp_csv_says(const struct tpp_csv *table, const char *word)
@@ -121,14 +127,26 @@ static bool read_header(struct tpp_csv *table, struct tpp_lines *lines)
     return false;
 }
 
+/* A time, or a rate without one, of a size that something measured has: what follows from it stays finite. */
+static bool is_measurement(const struct tpp_sample *sample)
+{
+    static const double greatest = 1e18; /* bytes or FLOP a second */
+    const double rate = sample->kind == TPP_SAMPLE_ATTENTION      ? sample->attention.flops_per_second
+                        : sample->kind == TPP_SAMPLE_MEMORY_BOUND ? sample->memory.bytes_per_second
+                                                                  : 0;
+    return rate > 0 ? rate <= greatest : is_measured_seconds(sample->seconds);
+}
+
 static enum tpp_code read_row(struct tpp_csv *table, const struct tpp_csv_kind *kind, uint32_t line,
                               struct tpp_samples *samples, uint64_t *num_unused, struct tpp_error *err)
 {
     struct tpp_sample sample = {.line = line, .num_repeats = 1};
     memcpy(sample.device, table->device, sizeof sample.device);
     table->num_cells = split(table->line, table->cells);
-    const enum tpp_csv_row verdict =
-        table->num_cells == table->num_columns ? kind->read(table, &sample) : TPP_CSV_BROKEN;
+    enum tpp_csv_row verdict = table->num_cells == table->num_columns ? kind->read(table, &sample) : TPP_CSV_BROKEN;
+    if (verdict == TPP_CSV_ROW && !is_measurement(&sample)) {
+        verdict = TPP_CSV_BROKEN;
+    }
     if (verdict == TPP_CSV_ROW) {
         return tpp_samples_add(samples, &sample, err);
     }

@@ -238,6 +238,25 @@ static void values_measured_directly_are_medians(void **state)
 
 /* 300 bursts at 0.80 of the peak, and one shape again after seconds of load at 0.9 of its rate: what a step sustains. A
  * wrong result a hundred times as fast changes nothing. */
+/* Launch gaps of 2 us on one GPU and 9 us on another: only the one asked for is in the profile. */
+static void values_of_another_device_are_left_out(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("s.jsonl", "samples");
+    const struct tpp_fit_options options = {.device = "H100"};
+    struct tpp_sample value = {.kind = TPP_SAMPLE_VALUE, .value = {.value = 2e-6}};
+    assert_true(tpp_hardware_field_index("gpu.kernel_gap_seconds", &value.value.field));
+    add(&samples, value);
+    value.value.value = 9e-6;
+    for (int i = 0; i < 2; i++) {
+        snprintf(value.device, sizeof value.device, "NVIDIA A100");
+        assert_int_equal(tpp_samples_add(&samples, &value, NULL), TPP_OK);
+    }
+    assert_int_equal(tpp_fit_profile(&samples, &base, &options, &fitted, &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.kernel_gap_seconds, 2e-6, 1e-12);
+    tpp_samples_release(&samples);
+}
+
 static void the_sustained_rate_is_the_one_that_counts(void **state)
 {
     (void)state;
@@ -365,6 +384,19 @@ static void one_measured_step_scales_the_gemm_rate(void **state)
     assert_non_null(strstr(err.message, "10.02"));
 }
 
+/* A g_sus of 2 is the greatest that a profile may have: with g_max = 0.02 no GEMM reaches more than 0.04 of the peak, and
+ * the step of 3 s and 7.02 s / (g_max g_sus) takes no less than 178.5 s. */
+static void a_fitted_rate_is_one_that_a_profile_may_have(void **state)
+{
+    (void)state;
+    struct tpp_error err;
+    fitted = base;
+    fitted.gpu.gemm_max_fraction = 0.02;
+    assert_int_equal(tpp_fit_one_step(&fitted, 100, "my run", made_up_step, NULL, &err), TPP_E_RANGE);
+    assert_non_null(strstr(err.message, "178.5"));
+    assert_int_equal(tpp_hardware_check(&fitted, &err), TPP_OK);
+}
+
 /* Steps of 3 s and 7.02 s / (g_max g_sus), which ran at 0.61 to 0.64 of the peak, and one that took twice as long for
  * reasons of its own: the median does not see it. */
 static const double rates[] = {0.62, 0.61, 0.62, 0.63, 0.64, 0.62, 0.62, 0.62, 0.62};
@@ -414,6 +446,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_report_is_printed_as_text_json_and_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_measured_step_scales_the_gemm_rate, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_fitted_rate_is_one_that_a_profile_may_have, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(values_of_another_device_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_measured_steps_give_what_a_step_sustains, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

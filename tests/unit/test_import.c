@@ -115,6 +115,23 @@ static void broken_rows_of_a_table_are_counted(void **state)
     tpp_samples_release(&samples);
 }
 
+/* 1e300 TFLOP/s or GB/s, and products that would take 1e300 s: their rates and times are no finite numbers. */
+static void figures_that_nothing_measured_are_broken_rows(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {
+        "gpu,what,traffic,gbps\nX,copy,copy,1e300\nX,copy,copy,1300\n",
+        "kind,groups,m,n,k,tflops\ndense,1,9e15,9e15,9e15,1e-300\ndense,1,4096,4096,4096,700\n",
+        "op,tokens,width,time_us\nadd,8192,8192,1e-300\nadd,8192,8192,100\n",
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        struct tpp_samples samples = read_text(tables[i]);
+        assert_int_equal(samples.count, 1);
+        assert_int_equal(samples.files[0].num_skipped_lines, 1);
+        tpp_samples_release(&samples);
+    }
+}
+
 static void shapes_that_are_no_numbers_are_left_out(void **state)
 {
     (void)state;
@@ -276,6 +293,7 @@ int main(void)
         cmocka_unit_test(tables_of_attention_give_time_and_shape),
         cmocka_unit_test(tables_of_memory_bound_kernels_count_their_traffic),
         cmocka_unit_test(broken_rows_of_a_table_are_counted),
+        cmocka_unit_test(figures_that_nothing_measured_are_broken_rows),
         cmocka_unit_test(shapes_that_are_no_numbers_are_left_out),
         cmocka_unit_test(unknown_tables_are_refused),
         cmocka_unit_test(samples_files_keep_repeats_as_median_and_spread),
