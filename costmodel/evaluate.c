@@ -227,7 +227,7 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     for (int term = 0; term < TPP_TIME_TERM_COUNT; term++)
         cost->step_seconds += cost->time_terms[term];
     cost->bubble_fraction = pipeline.bubble_fraction;
-    cost->host_bound_fraction = assembly.decoder->host_bound_fraction;
+    cost->host_bound_fraction = tpp_stage_layer(&assembly, &slowest.stage)->host_bound_fraction;
     derived_figures(evaluator, strategy, &slowest, cost);
     const double half_width = tpp_interval_fraction(evaluator, cost);
     cost->step_seconds_low = cost->step_seconds / (1 + half_width);

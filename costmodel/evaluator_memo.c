@@ -146,7 +146,6 @@ static struct tpp_timing make_timing(const struct tpp_evaluator *evaluator, cons
         .tensor_comm_overlap = key->tensor_comm_overlap,
         .expert_overlap = key->expert_overlap,
         .launch_blocking = evaluator->stack->launch_blocking,
-        .cuda_graphs = evaluator->stack->cuda_graphs,
     };
 }
 

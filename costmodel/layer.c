@@ -7,8 +7,6 @@
 static const double hiding_fraction = 0.9;
 /* rho: share of exposed tensor-parallel transfers that user-buffer overlap hides [fit on NeMo recipes], section 7. */
 static const double tensor_overlap_fraction = 0.5;
-/* CUDA graphs and whole-model compilation launch this many times less, 5.5. */
-static const double graph_launch_divisor = 10;
 
 static const struct tpp_group *group_of(const struct tpp_op *op, const struct tpp_timing *timing)
 {
@@ -111,7 +109,7 @@ static void measure_host(const struct tpp_program *program, const struct tpp_tim
     double host_total = 0;
     for (int i = 0; i < 2; i++) {
         const enum tpp_section section = i == 0 ? TPP_SECTION_FORWARD : TPP_SECTION_BACKWARD;
-        double host = launches[i] * timing->gpu->host_launch_seconds / (timing->cuda_graphs ? graph_launch_divisor : 1);
+        double host = launches[i] * timing->gpu->host_launch_seconds;
         double excess = fmax(0, host - gpu[i]);
         if (timing->launch_blocking)
             excess = host = launches[i] * TPP_BLOCKING_LAUNCH_SECONDS;

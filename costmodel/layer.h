@@ -23,7 +23,6 @@ struct tpp_timing {
     bool expert_overlap;                   /* dispatch and combine run beside another micro-batch's compute */
     double expert_exposed_fraction;        /* of them, with expert_overlap; tpp_timing_overlap_experts */
     bool launch_blocking;
-    bool cuda_graphs;
 };
 
 struct tpp_layer {

@@ -150,6 +150,7 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
         tpp_build_moe_forward(&builder);
         tpp_build_moe_backward(&builder);
         tpp_build_attention_backward(&builder);
+        tpp_count_launches(&builder, true);
         break;
     default:
         tpp_build_attention_tensors(&builder);
@@ -158,6 +159,7 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
         tpp_build_mlp_forward(&builder);
         tpp_build_mlp_backward(&builder);
         tpp_build_attention_backward(&builder);
+        tpp_count_launches(&builder, false);
         break;
     }
     if (!builder.frozen)

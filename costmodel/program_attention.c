@@ -151,10 +151,6 @@ void tpp_build_attention_forward(struct tpp_builder *builder)
     tpp_build_linear_forward(builder, &second);
     tpp_build_tensor_exit_forward(builder, "attention");
     tpp_build_residual(builder, TPP_SECTION_FORWARD);
-    const bool rotary = builder->model->gated_mlp || builder->model->position == TPP_POSITION_ROPE;
-    const bool blocking = builder->stack->launch_blocking;
-    builder->program->forward_launches = blocking ? (rotary ? 32 : 18) : 16;
-    builder->program->backward_launches = blocking ? (rotary ? 52 : 32) : 30;
 }
 
 void tpp_build_attention_backward(struct tpp_builder *builder)

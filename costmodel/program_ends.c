@@ -175,6 +175,7 @@ static void build_mtp_block(struct tpp_builder *builder, double local_vocabulary
         tpp_build_mlp_backward(builder);
     tpp_build_attention_backward(builder);
     build_mtp_edges(builder, TPP_SECTION_BACKWARD);
+    tpp_count_launches(builder, is_moe);
 }
 
 /* All blocks are equal: what is added for the first counts once for each. Dummy weight gradients are shared by equal

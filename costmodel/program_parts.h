@@ -81,6 +81,9 @@ void tpp_build_latent_tensors(struct tpp_builder *builder);
 void tpp_build_latent_forward(struct tpp_builder *builder);
 void tpp_build_latent_backward(struct tpp_builder *builder);
 
+/* What the host launches for a layer, into the program; program_launches.c. */
+void tpp_count_launches(struct tpp_builder *builder, bool has_experts);
+
 void tpp_build_moe_tensors(struct tpp_builder *builder);
 void tpp_build_moe_forward(struct tpp_builder *builder);
 void tpp_build_moe_backward(struct tpp_builder *builder);

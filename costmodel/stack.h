@@ -45,6 +45,13 @@ enum tpp_loss_kernel {
     TPP_LOSS_FUSED_LINEAR, /* chunked together with the head: about 0 B */
 };
 
+/* Parts of a layer that CUDA graphs capture (Megatron-Core's --cuda-graph-scope). */
+enum tpp_graph_part {
+    TPP_GRAPH_ATTENTION = 1, /* attn */
+    TPP_GRAPH_ROUTER = 2,    /* moe_router and moe_preprocess */
+    TPP_GRAPH_MLP = 4,       /* mlp, or all of the experts behind the router */
+};
+
 /* Host time of one launch with CUDA_LAUNCH_BLOCKING=1 [fit], 15.5. */
 #define TPP_BLOCKING_LAUNCH_SECONDS 45e-6
 
@@ -63,7 +70,9 @@ struct tpp_stack {
                                          parallelism has gathered is kept for backward (Aleph-Alpha/scaling) */
     bool launch_blocking;             /* CUDA_LAUNCH_BLOCKING=1 (15.5) */
     bool synchronous_gather;          /* ZeRO-3 of DeepSpeed before 0.4.1: no overlap, copies, one parameter at a time */
-    bool cuda_graphs;                 /* host launch cost divided by 10 */
+    bool cuda_graphs;                 /* what they capture is launched ten times less */
+    uint32_t graph_parts;             /* with cuda_graphs: TPP_GRAPH_* bits of what they capture; 0 = all */
+    bool current_scaling;             /* FP8 with one scale a tensor: the scale is that of the tensor itself, not of earlier ones */
     double memory_bound_factor;       /* U of 5.3: 1.05 TE and compiled, 1.2 Megatron local, 1.25 eager */
     uint32_t weight_bytes;            /* of one weight in compute: 2; 4 for fp32 */
     uint32_t shard_weight_bytes;      /* of one stored (sharded) weight with FSDP: 4, or 2 for pure bf16 */

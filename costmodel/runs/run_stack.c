@@ -357,6 +357,16 @@ static void set_release(const struct tpp_run_facts *facts, struct tpp_stack *sta
     }
 }
 
+/* "cuda graph: full_iteration []", "cuda graph: transformer_engine ['attn', 'moe_router', 'moe_preprocess']" of the
+ * recipes, "CUDA graphs moe_router/moe_preprocess" of the model cards. */
+static void set_graphs(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    stack->cuda_graphs = (notes_have(facts, "cuda graph:") || notes_have(facts, "CUDA graphs moe")) &&
+                         !notes_have(facts, "cuda graph: none");
+    if (notes_have(facts, "moe_router"))
+        stack->graph_parts = TPP_GRAPH_ROUTER | (notes_have(facts, "['attn'") ? TPP_GRAPH_ATTENTION : 0);
+}
+
 void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu, const struct tpp_job *job,
                         struct tpp_stack *stack)
 {
@@ -390,7 +400,8 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
     stack->synchronous_gather =
         stack->engine == TPP_ENGINE_DEEPSPEED && facts->year > 0 && facts->year <= SYNCHRONOUS_GATHER_YEAR;
     set_stated_dtypes(facts, stack);
-    stack->cuda_graphs = notes_have(facts, "cuda graph:") && !notes_have(facts, "cuda graph: none");
+    set_graphs(facts, stack);
+    stack->current_scaling = tpp_run_mentions(facts->precision_detail, "current scaling");
     stack->launch_blocking = is_launch_blocking(facts);
     if (stack->launch_blocking)
         stack->tensor_parallel_async = false; /* 15.5: nothing overlaps */

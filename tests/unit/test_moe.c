@@ -284,6 +284,94 @@ static void a_multi_token_prediction_block_has_the_published_size(void **state)
     CHECK_NUMBER(with_block.vocabulary_parameters, head.vocabulary_parameters, 0);
 }
 
+/* qwen3-30b-a3b over 8 ranks of experts, 16 a rank; counted by hand from the lists in program_launches.c. */
+static struct tpp_program launches_of(const struct tpp_stack *stack, enum tpp_precision precision,
+                                      enum tpp_dispatch dispatch)
+{
+    const struct tpp_model model = shape_preset("qwen3-30b-a3b");
+    struct tpp_job job = shape_job(8, 4096, 8);
+    struct tpp_layer_axes axes = axes_of(1, 8, 1, false);
+    struct tpp_program program;
+    job.precision = precision;
+    axes.dispatch = dispatch;
+    tpp_program_build(&model, &job, stack, &axes, &program);
+    return program;
+}
+
+static void every_expert_is_a_product_to_launch(void **state)
+{
+    (void)state;
+    const struct tpp_hardware b200 = shape_cluster("dgx-b200");
+    const struct tpp_job job = shape_job(8, 4096, 8);
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_NEMO, &b200.gpu, &job, &stack);
+    struct tpp_program p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_ALL_TO_ALL);
+    /* attention 10, router 27, preprocessing 14, norm and residual 2, exchange 12, activation 1, 2 x 16 products */
+    CHECK_NUMBER(p.forward_launches, 10 + 27 + 14 + 2 + 12 + 1 + 32, 0);
+    CHECK_NUMBER(p.backward_launches, 19 + 14 + 2 + 9 + 2 + 64, 0);
+    /* DeepEP: preprocessing 4, exchange 10 and 7; HybridEP: 3, 4 and 4 */
+    p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_DEEPEP);
+    CHECK_NUMBER(p.forward_launches, 98 - 10 - 2, 0);
+    CHECK_NUMBER(p.backward_launches, 110 - 2, 0);
+    p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_HYBRIDEP);
+    CHECK_NUMBER(p.forward_launches, 98 - 11 - 8, 0);
+    CHECK_NUMBER(p.backward_launches, 110 - 5, 0);
+    /* MXFP8: attention's 2 linears one cast and 2 swizzles each, 3 and 5; experts 16 casts and 2 or 4 swizzles a linear */
+    p = launches_of(&stack, TPP_PRECISION_MXFP8, TPP_DISPATCH_ALL_TO_ALL);
+    CHECK_NUMBER(p.forward_launches, 98 + 2 * 3 + 2 * (16 + 2), 0);
+    CHECK_NUMBER(p.backward_launches, 110 + 2 * 5 + 2 * (16 + 4), 0);
+    /* Delayed scaling casts all experts in one launch; current scaling each in four. */
+    p = launches_of(&stack, TPP_PRECISION_FP8, TPP_DISPATCH_ALL_TO_ALL);
+    CHECK_NUMBER(p.forward_launches, 98 + 2 + 2, 0);
+    stack.current_scaling = true;
+    p = launches_of(&stack, TPP_PRECISION_FP8, TPP_DISPATCH_ALL_TO_ALL);
+    CHECK_NUMBER(p.forward_launches, 98 + 2 * 4 + 2 * 16 * 4, 0);
+    CHECK_NUMBER(p.backward_launches, 110 + 2 * 4 + 2 * 16 * 4, 0);
+    /* torch._grouped_mm: one kernel for all experts of gate, up and down */
+    tpp_stack_defaults(TPP_FRAMEWORK_TORCHTITAN, &b200.gpu, &job, &stack);
+    p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_ALL_TO_ALL);
+    CHECK_NUMBER(p.forward_launches, 98 - 32 + 3, 0);
+    CHECK_NUMBER(p.backward_launches, 110 - 64 + 6, 0);
+}
+
+static void graphs_save_the_launches_of_what_they_capture(void **state)
+{
+    (void)state;
+    const struct tpp_hardware b200 = shape_cluster("dgx-b200");
+    const struct tpp_job job = shape_job(8, 4096, 8);
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_NEMO, &b200.gpu, &job, &stack);
+    stack.cuda_graphs = true;
+    struct tpp_program p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_ALL_TO_ALL);
+    CHECK_NUMBER(p.forward_launches, 9.8, 1e-12);
+    stack.graph_parts = TPP_GRAPH_ROUTER;
+    p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_ALL_TO_ALL);
+    CHECK_NUMBER(p.forward_launches, 10 + 4.1 + 47, 1e-12);
+    stack.graph_parts = TPP_GRAPH_ROUTER | TPP_GRAPH_ATTENTION;
+    p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_ALL_TO_ALL);
+    CHECK_NUMBER(p.forward_launches, 1 + 4.1 + 47, 1e-12);
+}
+
+static void the_host_limits_layers_of_many_experts(void **state)
+{
+    (void)state;
+    /* 64 tokens, all 128 experts on one GPU: at least 256 + 512 products to launch, 6 us each, 48 layers. */
+    const struct tpp_model model = shape_preset("qwen3-30b-a3b");
+    const struct tpp_hardware b200 = shape_cluster("dgx-b200");
+    const struct tpp_job job = shape_job(1, 64, 1);
+    struct tpp_stack stack;
+    struct tpp_error err;
+    struct tpp_cost cost;
+    struct tpp_evaluator *evaluator;
+    tpp_stack_defaults(TPP_FRAMEWORK_NEMO, &b200.gpu, &job, &stack);
+    const struct tpp_strategy strategy = shape_strategy("tp=1,mbs=1", &job);
+    assert_int_equal(tpp_evaluator_new(&model, &b200, &job, &stack, &evaluator, &err), TPP_OK);
+    assert_int_equal(tpp_evaluator_cost(evaluator, &strategy, &cost, &err), TPP_OK);
+    assert_true(cost.host_bound_fraction > 1);
+    assert_true(cost.step_seconds > 48 * 768 * 6e-6);
+    tpp_evaluator_free(evaluator);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +387,9 @@ int main(void)
         cmocka_unit_test(recomputed_modules_drop_their_tensors),
         cmocka_unit_test(recomputed_modules_run_again),
         cmocka_unit_test(a_multi_token_prediction_block_has_the_published_size),
+        cmocka_unit_test(every_expert_is_a_product_to_launch),
+        cmocka_unit_test(graphs_save_the_launches_of_what_they_capture),
+        cmocka_unit_test(the_host_limits_layers_of_many_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,6 +237,27 @@ static void cumulative_tables_keep_what_came_before(void **state)
 }
 
 /* XLA fuses element-wise kernels and splits the cross entropy; no half rate as in plain PyTorch. */
+static void recipes_name_what_their_graphs_capture(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-Bridge (NeMo container 26.08)", 2026);
+    facts.notes = "cuda graph: full_iteration []. MoE dispatcher hybridep.";
+    struct tpp_stack stack = stack_of(&facts, h100());
+    assert_true(stack.cuda_graphs);
+    assert_int_equal(stack.graph_parts, 0);
+    facts.notes = "cuda graph: transformer_engine ['attn', 'moe_router', 'moe_preprocess']. MoE dispatcher hybridep";
+    assert_int_equal(stack_of(&facts, h100()).graph_parts, TPP_GRAPH_ATTENTION | TPP_GRAPH_ROUTER);
+    facts.notes = "HybridEP, force balance, CUDA graphs moe_router/moe_preprocess, EP overlap off";
+    stack = stack_of(&facts, h100());
+    assert_true(stack.cuda_graphs);
+    assert_int_equal(stack.graph_parts, TPP_GRAPH_ROUTER);
+    facts.notes = "cuda graph: none";
+    assert_false(stack_of(&facts, h100()).cuda_graphs);
+    assert_false(stack.current_scaling);
+    facts.precision_detail = "fp8 (current scaling per-tensor unless the recipe says otherwise)";
+    assert_true(stack_of(&facts, h100()).current_scaling);
+}
+
 static void graph_compilers_are_not_plain_torch(void **state)
 {
     (void)state;
@@ -378,6 +399,7 @@ int main(void)
         cmocka_unit_test(llm_foundry_reduces_in_the_dtype_of_its_mode),
         cmocka_unit_test(fms_acceleration_plug_ins_choose_the_kernels),
         cmocka_unit_test(cumulative_tables_keep_what_came_before),
+        cmocka_unit_test(recipes_name_what_their_graphs_capture),
         cmocka_unit_test(graph_compilers_are_not_plain_torch),
         cmocka_unit_test(internevo_reduces_bf16_gradients),
         cmocka_unit_test(overlap_follows_framework_and_notes),

@@ -1,0 +1,149 @@
+/* What the host launches for one layer and micro-batch (cost-model 5.5), part by part: CUDA graphs capture some of them.
+ *
+ * Kernels are counted in the sources named below, eager, memory sets and copies included. Counts of a dense layer are
+ * 5.5's 16 and 30 (15.5's where launches block); those of its attention are what is left without norm, two linears,
+ * activation and residual. */
+#include "costmodel/program_parts.h"
+
+struct launches {
+    double forward, backward;
+};
+
+static const double graph_divisor = 10; /* 5.5: graphs divide the count by 3 to 10 */
+
+static void add(struct tpp_builder *builder, uint32_t part, double forward, double backward)
+{
+    const struct tpp_stack *stack = builder->stack;
+    const bool captured = stack->cuda_graphs && (stack->graph_parts == 0 || (stack->graph_parts & part) != 0);
+    const double divisor = captured ? graph_divisor : 1;
+    builder->program->forward_launches += forward / divisor;
+    builder->program->backward_launches += backward / divisor;
+}
+
+/* Quantisation of one operand, Transformer Engine (csrc/quantizer.cpp): one cast that keeps the amax for delayed scaling;
+ * a memory set, the amax, the scale and the cast for current scaling; one cast for blocks. */
+static double quantise_launches(const struct tpp_builder *builder)
+{
+    return builder->stack->current_scaling && builder->job->precision == TPP_PRECISION_FP8 ? 4 : 1;
+}
+
+/* Beside the product's own launch: forward quantises the input, backward the gradient, once for both products. MXFP8's
+ * products want the scales of both operands swizzled (csrc/extensions/gemm.cpp). Weights are kept in FP8. */
+static struct launches linear_extras(const struct tpp_builder *builder)
+{
+    if (!tpp_precision_is_fp8(builder->job->precision))
+        return (struct launches){0, 0};
+    const double quantise = quantise_launches(builder), swizzle = builder->job->precision == TPP_PRECISION_MXFP8 ? 2 : 0;
+    return (struct launches){quantise + swizzle, quantise + 2 * swizzle};
+}
+
+static void count_attention(struct tpp_builder *builder)
+{
+    const bool blocking = builder->stack->launch_blocking;
+    const bool rotary = builder->model->gated_mlp || builder->model->position == TPP_POSITION_ROPE;
+    const struct launches extras = linear_extras(builder);
+    double forward = blocking ? (rotary ? 20 : 11) : 10, backward = blocking ? (rotary ? 33 : 20) : 19, linears = 2;
+    if (tpp_builder_is_latent(builder)) {
+        /* Megatron-Core, multi_latent_attention.py: query down and up (or one), key and value down and up instead of one
+         * qkv product; the inner norms; rotary embedding of q and of k with their copies, keys expanded over heads. */
+        const double more = builder->model->q_lora_rank > 0 ? 3 : 2, norms = builder->model->q_lora_rank > 0 ? 2 : 1;
+        linears += more;
+        forward += more + norms + 3;
+        backward += 2 * more + norms + 3;
+    }
+    add(builder, TPP_GRAPH_ATTENTION, forward + linears * extras.forward, backward + linears * extras.backward);
+}
+
+static void count_mlp(struct tpp_builder *builder)
+{
+    const bool blocking = builder->stack->launch_blocking;
+    const bool rotary = builder->model->gated_mlp || builder->model->position == TPP_POSITION_ROPE;
+    const struct launches extras = linear_extras(builder);
+    add(builder, TPP_GRAPH_MLP, (blocking ? (rotary ? 12 : 7) : 6) + 2 * extras.forward,
+        (blocking ? (rotary ? 19 : 12) : 11) + 2 * extras.backward);
+}
+
+/* Megatron-Core, router.py and moe_utils.py, neither fused. Forward: product 1 and two casts; softmax 1, top-k 2, the
+ * probabilities and the map written by zeros, casts and scatters 6, tokens an expert 1; for the auxiliary loss scores 1,
+ * top-k 2, map 4, sums, products and the log 7. Backward: the loss's scale, products and softmax 5, gather and softmax 2,
+ * top-k 2, sums and casts 3, both products 2. */
+static const struct launches router_launches = {27, 14};
+
+/* The host learns how much arrives before it sends: token_dispatcher.py, preprocess: sums 6, casts and copies 3, the
+ * gather of counts 1, four copies to the host; DeepEP's layout 1 and maps of indices 3; HybridEP's metadata 2 and scan 1. */
+static double preprocess_launches(enum tpp_dispatch dispatch)
+{
+    return dispatch == TPP_DISPATCH_ALL_TO_ALL ? 14 : dispatch == TPP_DISPATCH_DEEPEP ? 4 : 3;
+}
+
+/* All-to-all: row map 3 and permutation 1, tokens and probabilities 2, chunks sorted by expert 2; back: sort 2, exchange 1,
+ * un-permutation 1. DeepEP: dispatch 3 with its notification, permutation 4; un-permutation 1, combine 2. HybridEP permutes
+ * as it sends: 2 and 2. Backward runs the same with the maps known. */
+static struct launches exchange_launches(enum tpp_dispatch dispatch)
+{
+    switch (dispatch) {
+    case TPP_DISPATCH_ALL_TO_ALL:
+        return (struct launches){12, 9};
+    case TPP_DISPATCH_DEEPEP:
+        return (struct launches){10, 7};
+    default:
+        return (struct launches){4, 4};
+    }
+}
+
+/* Products of one linear of all local experts. Transformer Engine's GroupedLinear starts one cuBLAS product an expert, on
+ * several streams (nvte_multi_tensor_gemm), and quantises expert by expert, but for delayed scaling, which casts all at
+ * once, and the swizzle. torchtitan's torch._grouped_mm is one kernel after the one that makes its offsets. Elsewhere
+ * each expert is a module of its own. */
+static struct launches expert_linear_launches(const struct tpp_builder *builder, double experts)
+{
+    if (builder->stack->framework == TPP_FRAMEWORK_TORCHTITAN)
+        experts = 1;
+    const struct launches extras = linear_extras(builder);
+    const bool fused_casts = builder->job->precision == TPP_PRECISION_FP8 && !builder->stack->current_scaling;
+    const double swizzle = builder->job->precision == TPP_PRECISION_MXFP8 ? 2 : 0;
+    const double casts = extras.forward > 0 ? (fused_casts ? 1 : experts * quantise_launches(builder)) : 0;
+    return (struct launches){experts + casts + swizzle, 2 * experts + casts + 2 * swizzle};
+}
+
+/* Loops over experts in plain PyTorch: transformers, MixtralSparseMoeBlock: mask 1, rows by torch.where 4, gathers 2,
+ * activation and product 2, weighting 1, index_add 1; backward of each of the last six. */
+static const struct launches expert_loop_launches = {11, 8};
+
+static void count_experts(struct tpp_builder *builder)
+{
+    const struct tpp_model *model = builder->model;
+    const enum tpp_dispatch dispatch = builder->program->axes.dispatch;
+    const double experts = (double)model->num_experts / builder->program->axes.expert_parallel;
+    const struct launches exchange = exchange_launches(dispatch), linear = expert_linear_launches(builder, experts);
+    const bool loops = tpp_stack_is_plain_torch(builder->stack);
+    double linears = 2, forward = 2, backward = 2; /* norm and residual */
+    if (loops || builder->stack->framework == TPP_FRAMEWORK_TORCHTITAN)
+        linears = model->gated_mlp ? 3 : 2; /* gate and up apart */
+    if (loops) {
+        forward += experts * expert_loop_launches.forward;
+        backward += experts * expert_loop_launches.backward;
+    } else { /* weighted activation, and in backward the gradient of the probabilities too */
+        forward += exchange.forward + 1;
+        backward += exchange.backward + 2;
+    }
+    forward += linears * linear.forward;
+    backward += linears * linear.backward;
+    if (model->shared_expert_hidden_size > 0) { /* two linears, activation, sum; and the gate's product and sigmoid */
+        const struct launches extras = linear_extras(builder);
+        forward += 4 + 2 * extras.forward + (model->shared_expert_gate ? 3 : 0);
+        backward += 6 + 2 * extras.backward + (model->shared_expert_gate ? 5 : 0);
+    }
+    add(builder, TPP_GRAPH_ROUTER, router_launches.forward + (loops ? 0 : preprocess_launches(dispatch)),
+        router_launches.backward);
+    add(builder, TPP_GRAPH_MLP, forward, backward);
+}
+
+void tpp_count_launches(struct tpp_builder *builder, bool has_experts)
+{
+    count_attention(builder);
+    if (has_experts)
+        count_experts(builder);
+    else
+        count_mlp(builder);
+}
