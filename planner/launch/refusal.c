@@ -24,6 +24,23 @@ enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, c
                     violation.message);
 }
 
+enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err)
+{
+    const struct tpp_strategy *s = request->strategy;
+    const enum tpp_precision precision = request->job->precision;
+    const struct tpp_refusal refusals[] = {
+        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
+         "other dispatchers than the all-to-all, and their overlap, are not written"},
+        {request->job->mtp_num_layers > 0, "job.mtp_num_layers", "multi-token prediction is not written"},
+        {s->recompute_modules != 0, "strategy.recompute_modules", "recomputation of single modules is not written"},
+        {precision == TPP_PRECISION_MXFP8 || precision == TPP_PRECISION_FP8_BLOCK, "job.precision",
+         "block-scaled FP8 is not written"},
+        {s->last_chunk_less > 0, "strategy.last_chunk_less", "layouts with a shorter last chunk are not written"},
+    };
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another plan or framework",
+                             err);
+}
+
 bool tpp_launch_has_window(const struct tpp_launch_request *request)
 {
     const struct tpp_model *model = request->model;

@@ -55,8 +55,10 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, const 
          "it has FlashAttention 2 and eager attention"},
     };
     snprintf(sentence, sizeof sentence, "%s cannot run this plan:", names->framework);
-    const enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence,
-                                                 "choose another plan or framework", err);
+    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence,
+                                           "choose another plan or framework", err);
+    if (code == TPP_OK)
+        code = tpp_launch_check_plain(request, sentence, err);
     return code != TPP_OK ? code : tpp_deepspeed_json_check(request, TPP_DEEPSPEED_TRAINER, names->framework, err);
 }
 

@@ -440,9 +440,46 @@ static void test_a_script_for_nanotron_fills_its_file_in_and_starts_it(void **st
                  "dataset_folder: \"/data/`touch trace`\\\"\\n: '\"\n");
 }
 
+/* What only Megatron-LM's scripts have words for must not be left out in silence. */
+static void check_unwritten(enum tpp_framework framework)
+{
+    static const char *const places[] = {"strategy.dispatch", "strategy.dispatch", "job.mtp_num_layers",
+                                         "strategy.recompute_modules", "job.precision", "job.precision",
+                                         "strategy.last_chunk_less"};
+    for (int i = 0; i < 7; i++) {
+        struct launch_case c;
+        struct tpp_text script;
+        struct tpp_error err = {.code = TPP_OK};
+        launch_case_init(&c);
+        assert_int_equal(tpp_hardware_find("dgx-h100", &c.hardware, NULL), TPP_OK);
+        tpp_stack_defaults(framework, &c.hardware.gpu, &c.job, &c.stack);
+        c.strategy.virtual_pipeline_stages = 1;
+        c.strategy.schedule = TPP_SCHEDULE_1F1B;
+        c.strategy.zero_stage = framework == TPP_FRAMEWORK_TORCHTITAN ? 3 : 0;
+        c.strategy.dispatch = i == 0 ? TPP_DISPATCH_DEEPEP : TPP_DISPATCH_ALL_TO_ALL;
+        c.strategy.expert_overlap = i == 1;
+        c.job.mtp_num_layers = i == 2;
+        c.strategy.recompute_modules = i == 3 ? TPP_MODULE_LAYER_NORM : 0;
+        c.job.precision = i == 4 ? TPP_PRECISION_MXFP8 : i == 5 ? TPP_PRECISION_FP8_BLOCK : TPP_PRECISION_BF16;
+        c.strategy.last_chunk_less = i == 6;
+        tpp_text_init(&script);
+        assert_int_equal(tpp_launch_emit(&c.request, &script, &err), TPP_E_UNSUPPORTED);
+        assert_string_equal(err.where, places[i]);
+        tpp_text_release(&script);
+    }
+}
+
+static void test_what_files_have_no_words_for_is_refused(void **state)
+{
+    (void)state;
+    check_unwritten(TPP_FRAMEWORK_TORCHTITAN);
+    check_unwritten(TPP_FRAMEWORK_NANOTRON);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_files_have_no_words_for_is_refused),
         cmocka_unit_test(test_toml_values_have_their_kinds_and_lines),
         cmocka_unit_test(test_toml_that_is_wrong_is_refused_with_its_place),
         cmocka_unit_test(test_yaml_values_have_the_kinds_of_the_safe_loader),

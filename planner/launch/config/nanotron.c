@@ -313,6 +313,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     };
     enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
                                            "nanotron cannot run this plan:", "choose another plan or framework", err);
+    if (code == TPP_OK)
+        code = tpp_launch_check_plain(request, "nanotron cannot run this plan:", err);
     return code != TPP_OK ? code : tpp_launch_check_rules(request, "nanotron", &settings, err);
 }
 
