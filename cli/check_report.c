@@ -97,18 +97,49 @@ static void add_script(const struct tpp_check *check, struct tpp_json_writer *wr
         tpp_json_add_null(writer, object, "world_size");
 }
 
-/* What the script sets, also where no plan can be made of it; what it leaves out is not there. */
+struct number {
+    const char *name;
+    int64_t value;
+};
+
+static void add_numbers(const struct number *numbers, size_t count, struct tpp_json_writer *writer,
+                        struct cJSON *object)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (numbers[i].value != TPP_RULE_UNSET)
+            tpp_json_add_number(writer, object, numbers[i].name, (double)numbers[i].value);
+    }
+}
+
+/* Of the model; 0 where an option that must be there is not. */
+static void add_shape(const struct tpp_check *check, struct tpp_json_writer *writer, struct cJSON *object)
+{
+    const struct tpp_rule_settings *rules = &check->settings.rules;
+    const bool is_deepspeed = rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
+    const struct number numbers[] = {
+        {"num_layers", rules->num_layers},
+        {"hidden_size", rules->hidden_size},
+        {"ffn_hidden_size", rules->ffn_hidden_size},
+        {"num_attention_heads", rules->num_attention_heads},
+        {"num_query_groups", rules->group_query_attention ? rules->num_query_groups : TPP_RULE_UNSET},
+        {"num_experts", rules->num_experts == TPP_RULE_UNSET && is_deepspeed ? 1 : rules->num_experts},
+        {"experts_per_token", rules->num_experts != TPP_RULE_UNSET ? rules->experts_per_token : TPP_RULE_UNSET},
+    };
+    for (size_t i = 0; !check->is_shape_assumed && i < sizeof numbers / sizeof *numbers; i++)
+        add_numbers(&numbers[i], numbers[i].value != 0, writer, object);
+    const struct number length = {"sequence_length", rules->sequence_length};
+    add_numbers(&length, !check->is_length_assumed && length.value != 0, writer, object);
+}
+
+/* What the script sets, also where no plan can be made of it; what it leaves out, and what only the name of a model
+ * says that is not known, is not there. */
 static void add_settings(const struct tpp_check *check, struct tpp_json_writer *writer)
 {
     static const char *const granularities[] = {"none", "selective", "full"};
     static const char *const methods[] = {"none", "uniform", "block"};
     static const char *const fp8[] = {"none", "e4m3", "hybrid"};
     const struct tpp_rule_settings *rules = &check->settings.rules;
-    const bool is_deepspeed = rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
+    const struct number numbers[] = {
         {"tensor_parallel", rules->tensor_parallel},
         {"pipeline_parallel", rules->pipeline_parallel},
         {"context_parallel", rules->context_parallel},
@@ -118,14 +149,6 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
         {"virtual_stages_per_rank", rules->virtual_stages_per_rank},
         {"micro_batch_size", rules->micro_batch_size},
         {"global_batch_size", rules->global_batch_size},
-        {"sequence_length", rules->sequence_length},
-        {"num_layers", rules->num_layers},
-        {"hidden_size", rules->hidden_size},
-        {"ffn_hidden_size", rules->ffn_hidden_size},
-        {"num_attention_heads", rules->num_attention_heads},
-        {"num_query_groups", rules->group_query_attention ? rules->num_query_groups : TPP_RULE_UNSET},
-        {"num_experts", rules->num_experts == TPP_RULE_UNSET && is_deepspeed ? 1 : rules->num_experts},
-        {"experts_per_token", rules->num_experts != TPP_RULE_UNSET ? rules->experts_per_token : TPP_RULE_UNSET},
         {"zero_stage", rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED ? rules->zero_stage : TPP_RULE_UNSET},
         {"first_stage_layers", rules->first_stage_layers},
         {"last_stage_layers", rules->last_stage_layers},
@@ -133,11 +156,13 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
         {"rampup_start", rules->rampup_start},
         {"rampup_increment", rules->rampup_increment},
     };
-    struct cJSON *object = tpp_json_add_object(writer, writer->root, "settings");
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (numbers[i].value != TPP_RULE_UNSET)
-            tpp_json_add_number(writer, object, numbers[i].name, (double)numbers[i].value);
+    if (rules->world_size == 0) { /* a configuration of which too little could be read */
+        tpp_json_add_null(writer, writer->root, "settings");
+        return;
     }
+    struct cJSON *object = tpp_json_add_object(writer, writer->root, "settings");
+    add_numbers(numbers, sizeof numbers / sizeof *numbers, writer, object);
+    add_shape(check, writer, object);
     tpp_json_add_bool(writer, object, "sequence_parallel", rules->sequence_parallel);
     tpp_json_add_bool(writer, object, "tp_comm_overlap", rules->tp_comm_overlap);
     tpp_json_add_bool(writer, object, "optimizer_cpu_offload", rules->optimizer_cpu_offload);

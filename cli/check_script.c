@@ -376,6 +376,8 @@ static enum tpp_code judge_named(struct tpp_check *check, const struct tpp_model
         tpp_trainer_complete(&check->settings, &check->problems);
     const bool has_length = check->settings.rules.sequence_length > 0;
     tpp_swift_set_shape(&check->settings, model);
+    check->is_shape_assumed = model == NULL;
+    check->is_length_assumed = !has_length;
     add_dead(check);
     tpp_megatron_find_violations(&check->given, &check->settings.rules, check->release, check->line.command->line,
                                  &check->problems);

@@ -31,6 +31,8 @@ struct tpp_check {
     enum tpp_release release;
     struct tpp_arguments given; /* owned */
     struct tpp_megatron_settings settings;
+    bool is_shape_assumed; /* the settings' layers, widths, heads and experts are of no model */
+    bool is_length_assumed;
     struct tpp_problems problems; /* owned */
     bool is_world_known;
     struct tpp_job_inputs inputs; /* hardware always; the rest with has_plan */
