@@ -2,6 +2,7 @@
 #include "planner/launch/deepspeed_config.h"
 
 #include "costmodel/base/json_read.h"
+#include "planner/launch/deepspeed_keys.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,18 +45,35 @@ static bool offloads(struct tpp_json zero, const char *name)
            tpp_json_get_string(object, "device", &device, NULL) == TPP_OK && strcmp(device, "none") != 0;
 }
 
-static void read_root(struct tpp_json root, struct tpp_deepspeed_config *config)
+/* Something else than a number, which another program may fill in. */
+static bool is_open(struct tpp_json root, const char *name)
+{
+    struct tpp_json member;
+    return tpp_json_member(root, name, &member) && !tpp_json_is_number(member);
+}
+
+/* The old switch, true or false. */
+static bool is_switched_on(struct tpp_json zero, const char *name)
+{
+    bool is_on = false;
+    return tpp_json_get_bool(zero, name, &is_on, NULL) == TPP_OK && is_on;
+}
+
+void tpp_deepspeed_config_take(struct tpp_json root, struct tpp_deepspeed_config *config, struct tpp_problems *problems)
 {
     struct tpp_json zero;
     config->is_known = true;
     config->train_batch_size = whole(root, "train_batch_size");
     config->micro_batch_size = whole(root, "train_micro_batch_size_per_gpu");
     config->accumulation = whole(root, "gradient_accumulation_steps");
+    config->is_batch_open = is_open(root, "train_batch_size") || is_open(root, "train_micro_batch_size_per_gpu") ||
+                            is_open(root, "gradient_accumulation_steps");
     config->fp16 = is_enabled(root, "fp16");
     config->bf16 = is_enabled(root, "bf16");
     config->zero_stage = 0;
     if (!tpp_json_member(root, "zero_optimization", &zero) || !tpp_json_is_object(zero))
         return;
+    tpp_deepspeed_keys_judge(zero, config->line, problems);
     int64_t stage = whole(zero, "stage");
     config->zero_stage = stage == TPP_RULE_UNSET ? 0 : stage;
     config->reduce_bucket_size = whole(zero, "reduce_bucket_size");
@@ -63,23 +81,27 @@ static void read_root(struct tpp_json root, struct tpp_deepspeed_config *config)
     struct tpp_json overlap;
     config->has_overlap = tpp_json_member(zero, "overlap_comm", &overlap) &&
                           tpp_json_get_bool(zero, "overlap_comm", &config->overlap, NULL) == TPP_OK;
-    config->offloads_optimizer = offloads(zero, "offload_optimizer");
-    config->offloads_parameters = offloads(zero, "offload_param");
+    config->offloads_optimizer = offloads(zero, "offload_optimizer") || is_switched_on(zero, "cpu_offload");
+    config->offloads_parameters = offloads(zero, "offload_param") || is_switched_on(zero, "cpu_offload_param");
 }
 
-static void parse(const char *text, uint32_t line, bool is_open, struct tpp_deepspeed_config *config,
+static void parse(const char *text, uint32_t line, bool is_partial, struct tpp_deepspeed_config *config,
                   struct tpp_problems *problems)
 {
     struct tpp_json_document *document;
     struct tpp_error err = {.code = TPP_OK};
     config->line = line;
     if (tpp_json_parse(text, strlen(text), "ds_config", &document, &err) != TPP_OK) {
-        tpp_problems_add(problems, is_open ? "unknown-config" : "bad-config",
-                         is_open ? TPP_SEVERITY_INFO : TPP_SEVERITY_ERROR, line, err.hint,
+        const bool is_doubled = strchr(err.where, '#') != NULL; /* else line:column */
+        tpp_problems_add(problems,
+                         is_partial   ? "unknown-config"
+                         : is_doubled ? "DS-11"
+                                      : "bad-config",
+                         is_partial ? TPP_SEVERITY_INFO : TPP_SEVERITY_ERROR, line, err.hint,
                          "the DeepSpeed configuration of the script cannot be read: %s", err.message);
         return;
     }
-    read_root(tpp_json_root(document), config);
+    tpp_deepspeed_config_take(tpp_json_root(document), config, problems);
     tpp_json_document_free(document);
 }
 

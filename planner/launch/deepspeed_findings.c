@@ -58,13 +58,39 @@ static void check_options(const struct tpp_arguments *arguments, const struct tp
                          (long long)rules->global_batch_size, (long long)unit);
 }
 
+/* DS-1 where the configuration leaves one or two of the three out: DeepSpeed divides, and needs a batch size. */
+static void check_missing_factors(const struct tpp_deepspeed_config *config, int64_t data,
+                                  struct tpp_problems *problems)
+{
+    const int64_t batch = config->train_batch_size, micro = config->micro_batch_size, steps = config->accumulation;
+    if (config->is_batch_open || data < 1)
+        return;
+    if ((is_set(batch) && batch < 1) || (is_set(micro) && micro < 1) || (is_set(steps) && steps < 1)) {
+        tpp_problems_add(problems, "DS-1", TPP_SEVERITY_ERROR, config->line, "give sizes of at least 1",
+                         "a batch size or the accumulation of the DeepSpeed configuration is below 1");
+    } else if (!is_set(batch) && !is_set(micro)) {
+        tpp_problems_add(problems, "DS-1", TPP_SEVERITY_ERROR, config->line,
+                         "write train_batch_size or train_micro_batch_size_per_gpu",
+                         "the DeepSpeed configuration has no batch size");
+    } else if (is_set(batch)) {
+        const double others = (double)data * (double)(is_set(micro) ? micro : is_set(steps) ? steps : 1);
+        if (fmod((double)batch, others) != 0)
+            tpp_problems_add(problems, "DS-1", TPP_SEVERITY_ERROR, config->line, "make it a multiple",
+                             "train_batch_size %lld is no multiple of %.0f, %s * %lld data-parallel ranks",
+                             (long long)batch, others, is_set(micro) ? "the micro-batch" : "the accumulation",
+                             (long long)data);
+    }
+}
+
 /* DS-1, with the two numbers that would make it right. */
 static void check_factors(const struct tpp_deepspeed_config *config, int64_t data, struct tpp_problems *problems)
 {
     char hint[160];
     const int64_t batch = config->train_batch_size, micro = config->micro_batch_size, steps = config->accumulation;
-    if (!is_set(batch) || !is_set(micro) || !is_set(steps) || data < 1 || micro < 1 || steps < 1)
+    if (!is_set(batch) || !is_set(micro) || !is_set(steps) || data < 1 || micro < 1 || steps < 1) {
+        check_missing_factors(config, data, problems);
         return;
+    }
     if ((double)micro * (double)steps * (double)data == (double)batch)
         return;
     const double others = (double)micro * (double)data, ranks = (double)micro * (double)steps;
@@ -82,12 +108,11 @@ static void check_factors(const struct tpp_deepspeed_config *config, int64_t dat
                      (long long)batch, (long long)micro, (long long)steps, (long long)data);
 }
 
-/* MD-7, DS-1: train_batch_size = micro * accumulation * data-parallel ranks, and both equal the options. */
+/* MD-7: what both have is equal. */
 static void check_batch(const struct tpp_megatron_settings *s, struct tpp_problems *problems)
 {
     const struct tpp_rule_settings *rules = &s->rules;
     const struct tpp_deepspeed_config *config = &s->config;
-    int64_t data = data_parallel(rules);
     if (is_set(config->train_batch_size) && is_set(rules->global_batch_size) &&
         config->train_batch_size != rules->global_batch_size)
         tpp_problems_add(problems, "MD-7", TPP_SEVERITY_ERROR, config->line, "write the same number in both",
@@ -97,7 +122,6 @@ static void check_batch(const struct tpp_megatron_settings *s, struct tpp_proble
         tpp_problems_add(problems, "MD-7", TPP_SEVERITY_ERROR, config->line, "write the same number in both",
                          "train_micro_batch_size_per_gpu is %lld, --micro-batch-size is %lld",
                          (long long)config->micro_batch_size, (long long)rules->micro_batch_size);
-    check_factors(config, data, problems);
 }
 
 /* DS-2 and DS-7. */
@@ -112,6 +136,14 @@ static void check_config(const struct tpp_deepspeed_config *config, struct tpp_p
     if (config->offloads_optimizer && config->zero_stage == 0)
         tpp_problems_add(problems, "DS-7", TPP_SEVERITY_ERROR, config->line,
                          "use stage 1, 2 or 3, or take offload_optimizer out", "offload_optimizer needs a ZeRO stage");
+}
+
+void tpp_deepspeed_check_alone(const struct tpp_deepspeed_config *config, int64_t data, struct tpp_problems *problems)
+{
+    if (!config->is_known)
+        return;
+    check_factors(config, data, problems);
+    check_config(config, problems);
 }
 
 static bool are_sizes(const struct tpp_rule_settings *rules)
@@ -141,7 +173,7 @@ void tpp_deepspeed_find_dead(const struct tpp_arguments *arguments, const struct
     if (!config->is_known)
         return;
     check_batch(s, problems);
-    check_config(config, problems);
+    tpp_deepspeed_check_alone(config, data_parallel(rules), problems);
     if ((config->bf16 && rules->fp16) || (config->fp16 && rules->bf16))
         tpp_problems_add(problems, "other-precision", TPP_SEVERITY_ERROR, config->line, "enable the same one in both",
                          "the DeepSpeed configuration has another precision than the options");
@@ -167,8 +199,7 @@ void tpp_deepspeed_check_trainer(const struct tpp_megatron_settings *s, int64_t 
     };
     if (!config->is_known)
         return;
-    check_factors(config, data, problems);
-    check_config(config, problems);
+    tpp_deepspeed_check_alone(config, data, problems);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         if (is_set(pairs[i].written) && is_set(pairs[i].used) && pairs[i].written != pairs[i].used)
             tpp_problems_add(problems, "trainer-config", TPP_SEVERITY_ERROR, config->line,

@@ -27,6 +27,7 @@ struct tpp_deepspeed_config { /* of a ds_config.json; numbers UNSET where it has
     bool is_known;
     uint32_t line; /* of the script that writes it */
     int64_t train_batch_size, micro_batch_size, accumulation, zero_stage;
+    bool is_batch_open; /* one of the three is "auto", or no number */
     int64_t reduce_bucket_size, allgather_bucket_size;
     bool has_overlap, overlap; /* overlap_comm */
     bool fp16, bf16, offloads_optimizer, offloads_parameters;

@@ -1,6 +1,7 @@
 /* Scripts of Megatron-DeepSpeed and of the Trainer with DeepSpeed: options, the configuration that they write, and
  * where the two contradict each other. */
 #include "planner/launch/deepspeed_arguments.h"
+#include "planner/launch/deepspeed_config.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/trainer_arguments.h"
@@ -201,6 +202,48 @@ static void test_options_of_the_forks(void **state)
     release_reading(&r);
 }
 
+/* Rules DS-3, DS-4, DS-8, DS-9, DS-11 and unknown keys of launch formats, section 3. */
+static void test_keys_that_the_parser_of_deepspeed_refuses(void **state)
+{
+    (void)state;
+    check("{\"zero_optimization\": {\"stage\": 4}}", "", "DS-3");
+    check("{\"zero_optimization\": {\"stage\": 1, \"reduce_bucket_size\": -1}}", "", "DS-3");
+    check("{\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.5}}}", "",
+          "DS-3");
+    check("{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"disk\"}}}", "", "DS-3");
+    check("{\"zero_optimization\": {\"stage3_prefetch_bucket_size\": 15099494.4}}", "", "DS-4");
+    check("{\"zero_optimization\": {\"legacy_stage1\": true}}", "", "DS-8");
+    check(
+        "{\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"offload_optimizer\": {\"device\": \"cpu\"}}}",
+        "", "DS-9");
+    check("{\"zero_optimization\": {\"stage\": 1, \"stage\": 2}}", "", "DS-11");
+    check("{\"zero_optimization\": {\"reduce_bucket_sise\": 5}}", "", "unknown-key");
+    check("{\"zero_optimization\": {\"offload_optimizer\": {\"devices\": \"cpu\"}}}", "", "unknown-key");
+    check("{\"gradient_accumulation_steps\": 2}", "", "DS-1"); /* no batch size */
+    check("{\"train_batch_size\": 60}", "", "DS-1");           /* on 8 ranks */
+}
+
+static void test_keys_that_the_parser_of_deepspeed_takes(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_with_config(&r,
+                     "{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 4, \"fp16\": {\"enabled\": true},"
+                     " \"zero_optimization\": {\"stage\": 3, \"prefetch_bucket_size\": 5e7, \"reduce_bucket_size\": "
+                     "\"auto\", \"overlap_comm\": null, \"contiguous_gradients\": \"true\","
+                     " \"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.4}}, \"anything\": 1}",
+                     "--fp16 --zero-stage 3 --no-pipeline-parallel");
+    for (size_t i = 0; i < r.problems.count; i++) {
+        if (r.problems.items[i].severity == TPP_SEVERITY_ERROR)
+            fail_msg("%s: %s", r.problems.items[i].code, r.problems.items[i].message);
+    }
+    release_reading(&r);
+    read_with_config(&r, "{\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true}}", "--no-pipeline-parallel");
+    assert_int_equal(find(&r, "DS-9")->severity, TPP_SEVERITY_WARNING);
+    assert_true(r.settings.config.offloads_optimizer);
+    release_reading(&r);
+}
+
 /* ---- the reference lines ---- */
 
 static void compare(struct tpp_json line, unsigned *agreeing, unsigned *disagreeing)
@@ -225,6 +268,48 @@ static void compare(struct tpp_json line, unsigned *agreeing, unsigned *disagree
     release_reading(&r);
 }
 
+/* A configuration alone; the pipeline engine refuses what MD-5 says. */
+static void compare_config(struct tpp_json line, unsigned *agreeing, unsigned *disagreeing)
+{
+    const char *id = "", *verdict;
+    uint64_t world_size;
+    bool pipeline = false;
+    struct tpp_json json;
+    struct tpp_deepspeed_config config = {.line = 1};
+    struct tpp_problems problems = {.items = NULL};
+    struct tpp_rule_settings rules = tpp_rule_settings_defaults(TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    struct tpp_violation violations[16];
+    assert_int_equal(tpp_json_get_string(line, "id", &id, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_string(line, "verdict", &verdict, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_u64(line, "world_size", 1, 1u << 20, &world_size, NULL), TPP_OK);
+    assert_int_equal(tpp_json_get_bool(line, "pipeline", &pipeline, NULL), TPP_OK);
+    assert_int_equal(tpp_json_need_object(line, "config", &json, NULL), TPP_OK);
+    tpp_deepspeed_config_take(json, &config, &problems);
+    tpp_deepspeed_check_alone(&config, (int64_t)world_size, &problems);
+    bool refused = tpp_problems_have(&problems, TPP_SEVERITY_ERROR);
+    const char *why = refused ? problems.items[0].message : "ok";
+    rules.pipeline_engine = pipeline;
+    rules.zero_stage = config.zero_stage;
+    rules.num_layers = rules.num_attention_heads = rules.hidden_size = 8;
+    rules.sequence_length = rules.max_position_embeddings = 8;
+    size_t count = tpp_rules_violations(&rules, TPP_RELEASE_NEWEST, violations, 16);
+    for (size_t i = 0; i < count && i < 16; i++)
+        refused = refused || strcmp(violations[i].code, "MD-5") == 0;
+    bool expected = strncmp(verdict, "ok", 2) != 0;
+    *agreeing += refused == expected;
+    *disagreeing += refused != expected;
+    if (refused != expected)
+        print_message("# %s: the real code says %s, we say %s\n", id, verdict, why);
+    tpp_problems_release(&problems);
+}
+
+static void test_agrees_with_the_configurations(void **state)
+{
+    static const char *const names[] = {"deepspeed-config.jsonl"};
+    (void)state;
+    reference_lines_agree(names, 1, compare_config);
+}
+
 static void test_agrees_with_the_lines(void **state)
 {
     static const char *const names[] = {"megatron-deepspeed.jsonl", "bigscience.jsonl"};
@@ -239,6 +324,9 @@ int main(void)
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_the_pipeline_engine_and_the_zero_stage),
         cmocka_unit_test(test_factors_of_the_batch_are_shown_with_what_is_missing),
+        cmocka_unit_test(test_keys_that_the_parser_of_deepspeed_refuses),
+        cmocka_unit_test(test_keys_that_the_parser_of_deepspeed_takes),
+        cmocka_unit_test(test_agrees_with_the_configurations),
         cmocka_unit_test(test_ulysses_cuts_heads),
         cmocka_unit_test(test_options_of_the_forks),
         cmocka_unit_test(test_agrees_with_the_lines),
