@@ -38,15 +38,17 @@ static const struct tpp_rule_group *const deepspeed_groups[] = {&tpp_rules_deeps
 static const struct tpp_rule_group *const torchtitan_groups[] = {&tpp_rules_torchtitan, NULL};
 static const struct tpp_rule_group *const nanotron_groups[] = {&tpp_rules_nanotron, NULL};
 static const struct tpp_rule_group *const trainer_groups[] = {&tpp_rules_trainer, NULL};
+static const struct tpp_rule_group *const transformers_groups[] = {&tpp_rules_transformers, NULL};
 static const struct tpp_rule_group *const no_groups[] = {NULL};
 
 static const struct tpp_rule_group *const *groups_of(const struct tpp_rule_settings *settings)
 {
     const enum tpp_framework framework = settings->framework;
     static const struct tpp_rule_group *const *const groups[TPP_FRAMEWORK_COUNT] = {
-        [TPP_FRAMEWORK_MEGATRON_LM] = megatron_groups,  [TPP_FRAMEWORK_NEMO] = core_groups,
-        [TPP_FRAMEWORK_MS_SWIFT] = swift_groups,        [TPP_FRAMEWORK_MEGATRON_DEEPSPEED] = deepspeed_groups,
-        [TPP_FRAMEWORK_TORCHTITAN] = torchtitan_groups, [TPP_FRAMEWORK_NANOTRON] = nanotron_groups,
+        [TPP_FRAMEWORK_MEGATRON_LM] = megatron_groups,    [TPP_FRAMEWORK_NEMO] = core_groups,
+        [TPP_FRAMEWORK_MS_SWIFT] = swift_groups,          [TPP_FRAMEWORK_MEGATRON_DEEPSPEED] = deepspeed_groups,
+        [TPP_FRAMEWORK_TORCHTITAN] = torchtitan_groups,   [TPP_FRAMEWORK_NANOTRON] = nanotron_groups,
+        [TPP_FRAMEWORK_HF_TRAINER] = transformers_groups,
     };
     if (settings->engine_follows_stages &&
         (framework == TPP_FRAMEWORK_MS_SWIFT || framework == TPP_FRAMEWORK_HF_TRAINER))

@@ -1,5 +1,6 @@
-/* trainer.c - what Transformers with DeepSpeed (Hugging Face's Trainer, ms-swift's swift sft) cannot run, as far as a
- * plan chooses it (DS, launch formats sections 3 and 4; a rule without a number of its own has the letters alone). */
+/* trainer.c - what Transformers cannot run, as far as a plan chooses it: with DeepSpeed (Hugging Face's Trainer,
+ * ms-swift's swift sft; DS, launch formats sections 3 and 4), and with its own tensor parallelism (HF). A rule without
+ * a number of its own has the letters alone. */
 #include "planner/rules/table.h"
 
 static bool model_is_whole(const struct tpp_rule_context *c)
@@ -64,4 +65,18 @@ static const struct tpp_rule rules[] = {
      "gradient checkpointing is of every layer, one by one, or of none", "", "use recompute=full or none"},
 };
 
+/* Projections are cut by columns whatever the heads, and the pieces are viewed as whole heads in forward: nothing is
+ * said when the model is loaded (huggingface/transformers issue 48307). */
+static bool heads_are_whole(const struct tpp_rule_context *c)
+{
+    return c->s->num_attention_heads % c->tensor_parallel == 0 && c->num_query_groups % c->tensor_parallel == 0;
+}
+
+static const struct tpp_rule transformers_rules[] = {
+    {"HF", TPP_RULE_AT_RUN, TPP_RULE_EVER, heads_are_whole,
+     "heads and key/value heads must be multiples of the tensor parallel size: forward fails on pieces of heads",
+     "tp heads groups", "lower the tensor parallel size"},
+};
+
 const struct tpp_rule_group tpp_rules_trainer = TPP_RULE_GROUP(rules, NULL);
+const struct tpp_rule_group tpp_rules_transformers = TPP_RULE_GROUP(transformers_rules, NULL);

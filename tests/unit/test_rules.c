@@ -327,6 +327,28 @@ static void test_torchtitan_refuses_more_tensor_ranks_than_key_value_heads(void 
     check_kept(&s);
 }
 
+/* The other half of C11: Transformers' own tensor parallelism, without DeepSpeed, fails in the same way. */
+static void test_transformers_refuses_more_tensor_ranks_than_key_value_heads(void **state)
+{
+    struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_HF_TRAINER);
+    (void)state;
+    s.world_size = 8;
+    s.pipeline_parallel = 1;
+    s.data_parallel = 1;
+    s.tensor_parallel = 8;
+    s.num_layers = 48;
+    s.num_attention_heads = 32;
+    s.group_query_attention = true;
+    s.num_query_groups = 4;
+    s.kv_channels = 128;
+    check_broken(&s, "HF");
+    s.tensor_parallel = 4;
+    s.data_parallel = 2;
+    check_kept(&s);
+    s.tensor_parallel = 3; /* 32 heads */
+    check_broken(&s, "HF");
+}
+
 /* Field case C21 (pytorch/torchtitan pull request 4794): tp 8 with ep 4 is gone there; Megatron-LM takes it, with
  * experts cut by their own tensor parallel size. */
 static void test_experts_over_fewer_ranks_than_tensors(void **state)
@@ -405,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_swift_checks_its_own_and_the_core_rules),
         cmocka_unit_test(test_torchtitan_wants_exact_products),
         cmocka_unit_test(test_torchtitan_refuses_more_tensor_ranks_than_key_value_heads),
+        cmocka_unit_test(test_transformers_refuses_more_tensor_ranks_than_key_value_heads),
         cmocka_unit_test(test_experts_over_fewer_ranks_than_tensors),
         cmocka_unit_test(test_nanotron_needs_accumulation_and_no_experts),
         cmocka_unit_test(test_a_framework_without_rules_accepts),
