@@ -150,7 +150,7 @@ bool tpp_rules_accept(const struct tpp_rule_settings *settings, enum tpp_release
 
 static void report(const struct tpp_rule *rule, const struct tpp_rule_context *c, struct tpp_violation *out)
 {
-    *out = (struct tpp_violation){.code = rule->code, .stage = rule->stage, .hint = rule->hint};
+    *out = (struct tpp_violation){.code = rule->code, .stage = rule->stage, .hint = rule->hint, .values = rule->values};
     snprintf(out->message, sizeof out->message, "%s", rule->message);
     tpp_rule_describe(c, rule->values, out->message, sizeof out->message);
 }
@@ -158,7 +158,7 @@ static void report(const struct tpp_rule *rule, const struct tpp_rule_context *c
 static size_t report_bad_number(const char *name, struct tpp_violation *out, size_t max)
 {
     if (max > 0) {
-        *out = (struct tpp_violation){.code = "range", .hint = "give a number in the valid range"};
+        *out = (struct tpp_violation){.code = "range", .hint = "give a number in the valid range", .values = ""};
         snprintf(out->message, sizeof out->message, "%s is below its least value, or too large", name);
     }
     return 1;

@@ -221,6 +221,8 @@ struct tpp_violation {
     enum tpp_rule_stage stage;
     char message[240]; /* the rule and the values found */
     const char *hint;  /* what to change; static */
+    /* Names of the values that the rule reads, separated by spaces, the one to change first; static. */
+    const char *values;
 };
 
 /* True when the framework runs these settings. Allocates nothing. Frameworks without rules of their own accept

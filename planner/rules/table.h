@@ -31,7 +31,9 @@ struct tpp_rule {
     enum tpp_release first, last; /* releases it holds in */
     bool (*holds)(const struct tpp_rule_context *c);
     const char *message; /* what must be true, or what is wrong */
-    const char *values;  /* names of the values to show, separated by spaces (values.c); "" = none */
+    /* Names of the values it reads, separated by spaces, the one to change first; "" = none. Numbers (values.c) are
+     * shown in the message. */
+    const char *values;
     const char *hint;
 };
 

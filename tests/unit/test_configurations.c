@@ -291,6 +291,18 @@ static void test_torchtitan_rules_name_the_line(void **state)
     tpp_problems_release(&answer.problems);
 }
 
+/* Rules without a number share their letters, not their lines. */
+static void test_rules_without_a_number_name_their_own_line(void **state)
+{
+    struct answer answer;
+    (void)state;
+    ask("[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[parallelism]\ntensor_parallel_degree = 4\n"
+        "expert_parallel_degree = 2\ndata_parallel_shard_degree = 2\n",
+        TPP_CONFIG_TOML, 8, &answer);
+    check_problem(&answer, "TT", 6); /* experts over fewer ranks than tensors */
+    tpp_problems_release(&answer.problems);
+}
+
 static const char tiny_llama[] = "data_stages:\n"
                                  "- data: {dataset: null, num_loading_workers: 1, seed: 42}\n"
                                  "  name: Stable Training Stage\n"
@@ -489,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_torchtitan_reads_its_llama_8b),
         cmocka_unit_test(test_torchtitan_reads_pipeline_stages),
         cmocka_unit_test(test_torchtitan_rules_name_the_line),
+        cmocka_unit_test(test_rules_without_a_number_name_their_own_line),
         cmocka_unit_test(test_nanotron_reads_its_example),
         cmocka_unit_test(test_nanotron_rules_name_the_line),
         cmocka_unit_test(test_a_file_of_nobody_is_said_so),

@@ -26,6 +26,12 @@ struct tpp_configuration_reading {
     const struct tpp_config *config; /* as in the request; lines of the rules' keys */
 };
 
+/* Where a value that rules read (tpp_violation) stands in the file: the first of the keys that is there. */
+struct tpp_rule_keys {
+    const char *value;
+    const char *keys[3];
+};
+
 /* One framework's way. */
 struct tpp_configuration {
     enum tpp_framework framework;
@@ -36,8 +42,7 @@ struct tpp_configuration {
      * tpp_job_check, tpp_stack_check and tpp_strategy_complete. */
     enum tpp_code (*read)(const struct tpp_configuration_request *request, struct tpp_configuration_reading *out,
                           struct tpp_problems *problems, struct tpp_error *err);
-    /* Keys that a rule of that code is about, NULL-terminated; NULL: none is known. */
-    const char *const *(*keys_of_rule)(const char *code);
+    const struct tpp_rule_keys *rule_keys; /* ends with a value of NULL */
 };
 
 extern const struct tpp_configuration tpp_configuration_torchtitan;

@@ -514,27 +514,27 @@ static enum tpp_code read(const struct tpp_configuration_request *request, struc
     return code;
 }
 
-static const char *const *keys_of_rule(const char *code)
-{
-    static const char *const sizes[] = {"parallelism.dp", "parallelism.tp", "parallelism.pp", NULL};
-    static const char *const experts[] = {"parallelism.expert_parallel_size", NULL};
-    static const char *const heads[] = {"parallelism.tp", NULL};
-    static const char *const batch[] = {"tokens.batch_accumulation_per_replica", NULL};
-    static const char *const zero[] = {"optimizer.zero_stage", NULL};
-    static const struct {
-        const char *code;
-        const char *const *keys;
-    } rows[] = {{"NT-1", sizes}, {"NT-2", experts}, {"NT-3", heads}, {"NT-4", batch}, {"NT-5", batch}, {"NT", zero}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rows[i].code, code) == 0)
-            return rows[i].keys;
-    }
-    return NULL;
-}
+static const struct tpp_rule_keys rule_keys[] = {
+    {"dp", {"parallelism.dp"}},
+    {"tp", {"parallelism.tp"}},
+    {"pp", {"parallelism.pp"}},
+    {"cp", {"parallelism.context_parallel_size"}},
+    {"ep", {"parallelism.expert_parallel_size"}},
+    {"recompute", {"parallelism.recompute_layer"}},
+    {"heads", {SHAPE("num_attention_heads")}},
+    {"groups", {SHAPE("num_key_value_heads")}},
+    {"layers", {SHAPE("num_hidden_layers")}},
+    {"sequence", {"tokens.sequence_length"}},
+    {"micro-batch", {"tokens.micro_batch_size"}},
+    {"micro-batches", {"tokens.batch_accumulation_per_replica"}},
+    {"global-batch", {"tokens.batch_accumulation_per_replica"}},
+    {"zero", {"optimizer.zero_stage"}},
+    {NULL, {NULL}},
+};
 
 const struct tpp_configuration tpp_configuration_nanotron = {
     .framework = TPP_FRAMEWORK_NANOTRON,
     .is_own = is_own,
     .read = read,
-    .keys_of_rule = keys_of_rule,
+    .rule_keys = rule_keys,
 };

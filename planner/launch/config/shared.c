@@ -33,13 +33,30 @@ const struct tpp_configuration *tpp_configuration_of(enum tpp_framework framewor
     return NULL;
 }
 
-static uint32_t line_of_rule(const struct tpp_configuration *configuration, const struct tpp_config *config,
-                             const char *code)
+static uint32_t line_of_value(const struct tpp_configuration *configuration, const struct tpp_config *config,
+                              const char *name, size_t length)
 {
-    const char *const *keys = configuration->keys_of_rule(code);
-    for (; keys != NULL && *keys != NULL; keys++) {
-        if (tpp_config_line(config, *keys) > 0)
-            return tpp_config_line(config, *keys);
+    for (const struct tpp_rule_keys *row = configuration->rule_keys; row->value != NULL; row++) {
+        if (strlen(row->value) != length || memcmp(row->value, name, length) != 0)
+            continue;
+        for (size_t i = 0; i < sizeof row->keys / sizeof *row->keys && row->keys[i] != NULL; i++) {
+            if (tpp_config_line(config, row->keys[i]) > 0)
+                return tpp_config_line(config, row->keys[i]);
+        }
+    }
+    return 0;
+}
+
+/* Of the first value that the rule reads and the file has; 0: of none. */
+static uint32_t line_of_values(const struct tpp_configuration *configuration, const struct tpp_config *config,
+                               const char *values)
+{
+    while (*values != '\0') {
+        const size_t length = strcspn(values, " ");
+        const uint32_t line = line_of_value(configuration, config, values, length);
+        if (line > 0)
+            return line;
+        values += length + (values[length] == ' ');
     }
     return 0;
 }
@@ -52,7 +69,7 @@ void tpp_configuration_judge(const struct tpp_configuration *configuration,
     for (size_t i = 0; i < count && i < 16; i++)
         tpp_problems_add(problems, violations[i].code,
                          violations[i].stage == TPP_RULE_SILENT ? TPP_SEVERITY_WARNING : TPP_SEVERITY_ERROR,
-                         line_of_rule(configuration, reading->config, violations[i].code), violations[i].hint, "%s",
+                         line_of_values(configuration, reading->config, violations[i].values), violations[i].hint, "%s",
                          violations[i].message);
 }
 

@@ -227,33 +227,27 @@ static enum tpp_code read(const struct tpp_configuration_request *request, struc
     return code;
 }
 
-static const char *const *keys_of_rule(const char *code)
-{
-    static const char *const sizes[] = {"parallelism.data_parallel_shard_degree", "parallelism.tensor_parallel_degree",
-                                        "parallelism.pipeline_parallel_degree", "parallelism.context_parallel_degree",
-                                        NULL};
-    static const char *const experts[] = {"parallelism.expert_tensor_parallel_degree",
-                                          "parallelism.expert_parallel_degree", NULL};
-    static const char *const batch[] = {"training.global_batch_size", "training.local_batch_size", NULL};
-    static const char *const sequence[] = {"training.seq_len", NULL};
-    static const char *const stages[] = {"parallelism.pipeline_parallel_layers_per_stage",
-                                         "parallelism.pipeline_parallel_degree", NULL};
-    static const char *const heads[] = {"parallelism.tensor_parallel_degree", NULL};
-    static const struct {
-        const char *code;
-        const char *const *keys;
-    } rows[] = {{"TT-1", sizes},  {"TT-2", experts}, {"TT-3", batch}, {"TT-4", sequence},
-                {"TT-5", stages}, {"TT-6", stages},  {"TT-8", heads}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rows[i].code, code) == 0)
-            return rows[i].keys;
-    }
-    return NULL;
-}
+static const struct tpp_rule_keys rule_keys[] = {
+    {"dp", {"parallelism.data_parallel_shard_degree", "parallelism.data_parallel_replicate_degree"}},
+    {"tp", {"parallelism.tensor_parallel_degree"}},
+    {"pp", {"parallelism.pipeline_parallel_degree"}},
+    {"vp", {"parallelism.pipeline_parallel_layers_per_stage"}},
+    {"cp", {"parallelism.context_parallel_degree"}},
+    {"ep", {"parallelism.expert_parallel_degree"}},
+    {"etp", {"parallelism.expert_tensor_parallel_degree"}},
+    {"first-layers", {"parallelism.pipeline_parallel_first_stage_less_layers"}},
+    {"last-layers", {"parallelism.pipeline_parallel_last_stage_less_layers"}},
+    {"layers", {"model.flavor"}},
+    {"sequence", {"training.seq_len"}},
+    {"micro-batch", {"training.local_batch_size"}},
+    {"global-batch", {"training.global_batch_size", "training.local_batch_size"}},
+    {"recompute", {"activation_checkpoint.mode"}},
+    {NULL, {NULL}},
+};
 
 const struct tpp_configuration tpp_configuration_torchtitan = {
     .framework = TPP_FRAMEWORK_TORCHTITAN,
     .is_own = is_own,
     .read = read,
-    .keys_of_rule = keys_of_rule,
+    .rule_keys = rule_keys,
 };
