@@ -139,6 +139,8 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
     static const char *const methods[] = {"none", "uniform", "block"};
     static const char *const fp8[] = {"none", "e4m3", "hybrid"};
     const struct tpp_rule_settings *rules = &check->settings.rules;
+    const bool has_zero = rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED ||
+                          rules->framework == TPP_FRAMEWORK_NANOTRON || rules->engine_follows_stages;
     const struct number numbers[] = {
         {"tensor_parallel", rules->tensor_parallel},
         {"pipeline_parallel", rules->pipeline_parallel},
@@ -149,7 +151,7 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
         {"virtual_stages_per_rank", rules->virtual_stages_per_rank},
         {"micro_batch_size", rules->micro_batch_size},
         {"global_batch_size", rules->global_batch_size},
-        {"zero_stage", rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED ? rules->zero_stage : TPP_RULE_UNSET},
+        {"zero_stage", has_zero ? rules->zero_stage : TPP_RULE_UNSET},
         {"first_stage_layers", rules->first_stage_layers},
         {"last_stage_layers", rules->last_stage_layers},
         {"recompute_num_layers", rules->recompute_num_layers},

@@ -126,11 +126,31 @@ static size_t read_launcher(struct tpp_launch_line *line, struct tpp_shell_words
     return at;
 }
 
+/* The task of a file that `swift` starts by itself: .../swift/cli/sft.py; NULL: it is none. */
+static const char *swift_task(const char *path)
+{
+    static const struct {
+        const char *ending, *task;
+    } files[] = {{"swift/cli/sft.py", "sft"}, {"swift/cli/pt.py", "pt"}, {"swift/cli/rlhf.py", "rlhf"}};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const size_t size = strlen(files[i].ending);
+        if (length >= size && strcmp(path + length - size, files[i].ending) == 0 &&
+            (length == size || path[length - size - 1] == '/'))
+            return files[i].task;
+    }
+    return NULL;
+}
+
 static void set_program(struct tpp_launch_line *line, struct tpp_shell_words words, size_t at)
 {
     if (at >= words.count)
         return;
-    line->entry = base_name(words.items[at].text);
+    line->entry = swift_task(words.items[at].text);
+    if (line->entry != NULL)
+        line->launcher = TPP_LAUNCHER_SWIFT;
+    else
+        line->entry = base_name(words.items[at].text);
     line->arguments = (struct tpp_shell_words){words.items + at + 1, words.count - at - 1};
 }
 

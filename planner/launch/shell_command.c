@@ -312,6 +312,19 @@ static void add_command(struct command *c)
         s->commands[s->num_commands++] = command;
 }
 
+/* sbatch OPTIONS FILE: the first word that is no option and names a file beside the script; false: there is none.
+ * Values of options stand among the words, but name no file. */
+static bool submit(struct command *c)
+{
+    for (size_t i = 1; i < c->words.count; i++) {
+        const struct tpp_shell_fields options = {c->words.items, i, i}, arguments = behind(c, i);
+        if (tpp_shell_byte(c->words.items[i], 0) != '-' &&
+            tpp_shell_submit(c->script, c->words.items[i], &options, &arguments, c->node->line))
+            return true;
+    }
+    return false;
+}
+
 static enum tpp_shell_truth run_program(struct command *c)
 {
     const char *name = base_name(name_of(c));
@@ -323,7 +336,7 @@ static enum tpp_shell_truth run_program(struct command *c)
         if (!is_shell(name))
             tpp_shell_read_batch(c->script, text);
         run_inside(c, text, is_shell(name) ? 0 : c->words.count, c->words.count);
-    } else {
+    } else if (strcmp(name, "sbatch") != 0 || !submit(c)) {
         add_command(c);
     }
     return TPP_MAYBE;

@@ -27,6 +27,19 @@ static size_t first_piece(const char *text)
     return depth == 0 ? at : 0;
 }
 
+/* What is behind the folder that a script is started in, when it is written as a command or variable: beside the
+ * script, as paths without a folder are. */
+static const char *in_folder(const char *text)
+{
+    static const char *const here[] = {"$(pwd)/", "`pwd`/", "$PWD/", "${PWD}/"};
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        const size_t length = strlen(here[i]);
+        if (strncmp(text, here[i], length) == 0 && strpbrk(text + length, "$`") == NULL)
+            return text + length;
+    }
+    return NULL;
+}
+
 /* What is behind "$(dirname "$0")/" and "$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/": beside the script. */
 static const char *beside_script(const char *text)
 {
@@ -41,7 +54,9 @@ static const char *beside_script(const char *text)
 bool tpp_shell_open(const struct tpp_shell_script *script, const struct tpp_shell_word *word, char **data,
                     size_t *length)
 {
-    const char *path = word->note == 0 ? word->text : beside_script(word->text);
+    const char *path = word->note == 0 ? word->text : in_folder(word->text);
+    if (path == NULL)
+        path = beside_script(word->text);
     *data = NULL;
     return script->source != NULL && path != NULL && *path != '\0' &&
            script->source->read(script->source->context, path, data, length);
@@ -94,8 +109,23 @@ static bool run_file(struct tpp_shell_script *s, struct tpp_shell_text text, con
     return true;
 }
 
-bool tpp_shell_source(struct tpp_shell_script *s, struct tpp_shell_text name, const struct tpp_shell_fields *arguments,
-                      uint32_t line)
+/* As run_file, in a shell of its own. */
+static bool run_job(struct tpp_shell_script *s, struct tpp_shell_text text, const struct tpp_shell_fields *options,
+                    const struct tpp_shell_fields *arguments)
+{
+    tpp_shell_read_batch(s, text);
+    for (size_t i = 1; i < options->count; i++)
+        tpp_shell_add_field(s, &s->batch, options->items[i]);
+    tpp_shell_run_text(s, text, arguments);
+    if (s->code != TPP_E_SYNTAX)
+        return true;
+    s->code = TPP_OK;
+    return false;
+}
+
+/* With `options`, as a job. */
+static bool run_named(struct tpp_shell_script *s, struct tpp_shell_text name, const struct tpp_shell_fields *options,
+                      const struct tpp_shell_fields *arguments, uint32_t line)
 {
     char *data;
     size_t length;
@@ -107,10 +137,23 @@ bool tpp_shell_source(struct tpp_shell_script *s, struct tpp_shell_text name, co
     s->num_sourced++;
     if (length <= TPP_SHELL_MAX_BYTES && tpp_shell_enter(s, line)) {
         s->nested[s->num_nested++] = word.text;
-        is_read = run_file(s, at_line(s, data, length, line), arguments);
+        const struct tpp_shell_text text = at_line(s, data, length, line);
+        is_read = options != NULL ? run_job(s, text, options, arguments) : run_file(s, text, arguments);
         s->num_nested--;
         tpp_shell_leave(s);
     }
     free(data);
     return is_read;
+}
+
+bool tpp_shell_source(struct tpp_shell_script *s, struct tpp_shell_text name, const struct tpp_shell_fields *arguments,
+                      uint32_t line)
+{
+    return run_named(s, name, NULL, arguments, line);
+}
+
+bool tpp_shell_submit(struct tpp_shell_script *s, struct tpp_shell_text name, const struct tpp_shell_fields *options,
+                      const struct tpp_shell_fields *arguments, uint32_t line)
+{
+    return run_named(s, name, options, arguments, line);
 }

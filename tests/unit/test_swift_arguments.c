@@ -162,9 +162,27 @@ static void test_agrees_with_the_lines(void **state)
     reference_lines_agree(names, sizeof names / sizeof *names, compare);
 }
 
+/* The file of the package that `swift sft` starts, given to a launcher: the same task. */
+static void test_a_file_of_the_package_is_its_task(void **state)
+{
+    static const char text[] = "deepspeed --hostfile=hosts.txt swift/cli/sft.py --model m --tuner_type lora";
+    struct tpp_shell_script *script;
+    struct tpp_launch_line line;
+    enum tpp_framework framework;
+    (void)state;
+    assert_int_equal(tpp_shell_read(text, strlen(text), "t", NULL, 0, &script, NULL), TPP_OK);
+    assert_int_equal(tpp_launch_line_find(script, "t", &line, NULL), TPP_OK);
+    assert_int_equal(tpp_launch_line_framework(&line, "t", &framework, NULL), TPP_OK);
+    assert_int_equal(framework, TPP_FRAMEWORK_MS_SWIFT);
+    assert_int_equal(line.launcher, TPP_LAUNCHER_SWIFT);
+    assert_string_equal(line.entry, "sft");
+    tpp_shell_free(script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_file_of_the_package_is_its_task),
         cmocka_unit_test(test_a_script_becomes_a_plan),
         cmocka_unit_test(test_switches_and_defaults),
         cmocka_unit_test(test_names_of_release_3),

@@ -1,0 +1,2 @@
+sbatch -p batch --nodes=${NODES} --export=OPTIONS job.sh
+exit 0
