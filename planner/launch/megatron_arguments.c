@@ -115,6 +115,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--optimizer-cpu-offload", TPP_SET_TRUE, RULE(optimizer_cpu_offload), NULL},
     {"--overlap-grad-reduce", TPP_SET_TRUE, RULE(overlap_grad_reduce), NULL},
     {"--overlap-moe-expert-parallel-comm", TPP_SET_TRUE, RULE(overlap_expert_comm), NULL},
+    {"--overlap-p2p-communication", TPP_SET_TRUE, RULE(overlap_p2p), NULL},
     {"--overlap-p2p-communication-warmup-flush", TPP_SET_TRUE, RULE(overlap_p2p_warmup_flush), NULL},
     {"--overlap-param-gather", TPP_SET_TRUE, RULE(overlap_param_gather), NULL},
     {"--overlap-param-gather-with-optimizer-step", TPP_SET_TRUE, RULE(overlap_param_gather_with_step), NULL},
@@ -410,6 +411,8 @@ struct tpp_megatron_settings tpp_megatron_defaults(enum tpp_framework framework,
                                                  .accumulation = TPP_RULE_UNSET,
                                                  .reduce_bucket_size = TPP_RULE_UNSET,
                                                  .allgather_bucket_size = TPP_RULE_UNSET}};
+    if (framework == TPP_FRAMEWORK_MEGATRON_LM && release < TPP_RELEASE_0_4)
+        s.rules.overlap_p2p = false;
     s.rules.local_transformer = release < TPP_RELEASE_0_6 && framework == TPP_FRAMEWORK_MEGATRON_LM;
     return s;
 }

@@ -7,8 +7,9 @@
 
 #include <stdio.h>
 
-/* Core models are the default since then, and one set of options serves. */
-#define OLDEST_RELEASE TPP_RELEASE_0_8
+/* The first with sequence parallelism, the distributed optimizer and the names of today. What a release lacks is
+ * refused where its option would be written (script.h); below is only what has no option, or another name. */
+#define OLDEST_RELEASE TPP_RELEASE_23_04
 
 static bool is_even(const struct tpp_strategy *s, const struct tpp_model *model)
 {
@@ -33,8 +34,9 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const struct tpp_stack *stack = request->stack;
     bool fsdp = stack->engine == TPP_ENGINE_FSDP2;
     bool adapter = tpp_job_is_adapter(request->job);
+    bool interleaves = s->pipeline_parallel > 1 && s->virtual_pipeline_stages > 1;
     const struct tpp_refusal refusals[] = {
-        {request->release < OLDEST_RELEASE, "release", "scripts are written for 0.8 and newer"},
+        {request->release < OLDEST_RELEASE, "release", "scripts are written for 23.04 and newer"},
         {stack->engine != TPP_ENGINE_MEGATRON && !fsdp, "stack.engine", "it runs its own data parallelism or FSDP2"},
         {!fsdp && s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine fsdp2"},
         {fsdp && s->zero_stage < 2, "strategy.zero_stage", "FSDP2 shards gradients too"},
@@ -60,6 +62,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
         {request->job->precision == TPP_PRECISION_FP8_BLOCK && request->release < TPP_RELEASE_0_13, "job.precision",
          "block-scaled FP8 is there from 0.13 on"},
         {request->job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet"},
+        {interleaves && stack->overlap_p2p && request->release < TPP_RELEASE_23_06, "stack.overlap_p2p",
+         "transfers between stages overlap from 23.06 on"},
         {shards_unevenly(s), "strategy.shard_group", "optimizer instances must be of one size"},
         {s->allgather_bucket_size > 0 && s->allgather_bucket_size != s->reduce_bucket_size,
          "strategy.allgather_bucket_size", "it has one bucket size for both directions"},
@@ -90,8 +94,9 @@ static void write_required(struct tpp_script *script, const struct tpp_launch_re
     if (request->job->task == TPP_TASK_SFT)
         tpp_script_required(script, "PRETRAINED_PATH", "the checkpoint to start from");
     tpp_script_required_nodes(script, request);
-    tpp_text_append(script->out, "TOKENIZER_TYPE=\"${TOKENIZER_TYPE:-HuggingFaceTokenizer}\"\n"
-                                 "SAVE_INTERVAL=\"${SAVE_INTERVAL:-1000}\"\n"
+    tpp_text_format(script->out, "TOKENIZER_TYPE=\"${TOKENIZER_TYPE:-%s}\"\n",
+                    request->release < TPP_RELEASE_0_8 ? "GPTSentencePieceTokenizer" : "HuggingFaceTokenizer");
+    tpp_text_append(script->out, "SAVE_INTERVAL=\"${SAVE_INTERVAL:-1000}\"\n"
                                  "read -r -a DATA_PATHS <<< \"$DATA_PATH\"\n\n");
 }
 
@@ -155,6 +160,17 @@ static bool is_interleaved(const struct tpp_rule_settings *s)
     return s->layers_per_virtual_stage != TPP_RULE_UNSET || s->virtual_stages_per_rank != TPP_RULE_UNSET;
 }
 
+/* An option to have it in 23.06, one not to have it since. */
+static void write_overlap_p2p(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    if (!is_interleaved(s))
+        return;
+    if (script->release < TPP_RELEASE_0_4)
+        tpp_script_flag_if(script, s->overlap_p2p, "--overlap-p2p-communication");
+    else
+        tpp_script_flag_if(script, !s->overlap_p2p, "--no-overlap-p2p-communication");
+}
+
 static void write_dispatch(struct tpp_script *script, const struct tpp_rule_settings *s)
 {
     const bool flex = s->dispatcher == TPP_RULE_FLEX;
@@ -177,7 +193,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     write_optional(script, "--decoder-last-pipeline-num-layers", s->last_stage_layers);
     tpp_script_flag_if(script, s->account_for_embedding, "--account-for-embedding-in-pipeline-split");
     tpp_script_flag_if(script, s->account_for_loss, "--account-for-loss-in-pipeline-split");
-    tpp_script_flag_if(script, !s->overlap_p2p && is_interleaved(s), "--no-overlap-p2p-communication");
+    write_overlap_p2p(script, s);
     write_context(script, s);
     tpp_script_flag_if(script, s->sequence_parallel, "--sequence-parallel");
     tpp_script_flag_if(script, s->tp_comm_overlap, "--tp-comm-overlap");
@@ -246,6 +262,10 @@ static void write_precision(struct tpp_script *script, const struct tpp_rule_set
     tpp_script_flag_if(script, s->fp16, "--fp16");
     if (s->fp8 == TPP_RULE_FP8_NONE)
         return;
+    if (script->release < TPP_RELEASE_0_4) {
+        tpp_script_flag(script, s->fp8 == TPP_RULE_FP8_E4M3 ? "--fp8-e4m3" : "--fp8-hybrid");
+        return;
+    }
     tpp_script_word(script, "--fp8-format", s->fp8 == TPP_RULE_FP8_E4M3 ? "e4m3" : "hybrid");
     if (script->release >= TPP_RELEASE_0_12)
         tpp_script_word(script, "--fp8-recipe",
@@ -267,13 +287,23 @@ static void write_attention_kernel(struct tpp_script *script, enum tpp_attention
                                                          : "unfused");
 }
 
+/* What the layers are made of, where it is not what the release takes by itself. */
+static void write_implementation(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    if (script->release < TPP_RELEASE_0_6 && !s->local_transformer)
+        tpp_script_word(script, "--transformer-impl", "transformer_engine");
+    if (script->release >= TPP_RELEASE_0_6 && s->local_transformer)
+        tpp_script_word(script, "--transformer-impl", "local");
+    tpp_script_flag_if(script, script->release >= TPP_RELEASE_0_4 && script->release < TPP_RELEASE_0_8,
+                       "--use-mcore-models");
+}
+
 /* The implementation te is refused by the newest releases (ML-97). */
 static void write_kernels(struct tpp_script *script, const struct tpp_launch_request *request,
                           const struct tpp_rule_settings *s)
 {
     write_attention_kernel(script, request->stack->attention);
-    if (s->local_transformer)
-        tpp_script_word(script, "--transformer-impl", "local");
+    write_implementation(script, s);
     if (s->cuda_graph != TPP_RULE_GRAPH_NONE)
         tpp_script_word(script, "--cuda-graph-impl", "local");
     if (request->stack->loss_kernel != TPP_LOSS_FUSED)
@@ -312,7 +342,7 @@ static void write_data(struct tpp_script *script, const struct tpp_launch_reques
     tpp_script_integer(script, "--log-interval", 1);
     if (request->job->num_gpus > MANY_RANKS)
         tpp_script_integer(script, "--distributed-timeout-minutes", 60);
-    tpp_script_flag(script, "--log-throughput");
+    tpp_script_flag_if(script, script->release >= TPP_RELEASE_0_5, "--log-throughput");
     tpp_script_array_end(script);
 }
 

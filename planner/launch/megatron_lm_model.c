@@ -133,6 +133,23 @@ static void write_attention(struct tpp_script *script, const struct tpp_model *m
         tpp_script_flag(script, "--qk-layernorm");
 }
 
+/* Before 0.4 a table of positions is there unless it is switched off. */
+static void write_position_type(struct tpp_script *script, enum tpp_position position)
+{
+    if (script->release >= TPP_RELEASE_0_4) {
+        tpp_script_word(script, "--position-embedding-type",
+                        position == TPP_POSITION_ROPE      ? "rope"
+                        : position == TPP_POSITION_LEARNED ? "learned_absolute"
+                                                           : "none");
+        return;
+    }
+    tpp_script_flag_if(script, position == TPP_POSITION_ROPE, "--use-rotary-position-embeddings");
+    tpp_script_flag_if(script, position != TPP_POSITION_LEARNED, "--no-position-embedding");
+}
+
+/* The only one before --rotary-base, which is there since 0.8. */
+#define OLD_ROTARY_BASE 10000
+
 static void write_positions(struct tpp_script *script, const struct tpp_launch_request *request)
 {
     const struct tpp_model *model = request->model;
@@ -143,13 +160,11 @@ static void write_positions(struct tpp_script *script, const struct tpp_launch_r
     else if (model->max_position_embeddings > positions)
         positions = model->max_position_embeddings;
     tpp_script_integer(script, "--max-position-embeddings", (int64_t)positions);
-    tpp_script_word(script, "--position-embedding-type",
-                    model->position == TPP_POSITION_ROPE      ? "rope"
-                    : model->position == TPP_POSITION_LEARNED ? "learned_absolute"
-                                                              : "none");
+    write_position_type(script, model->position);
     if (model->position != TPP_POSITION_ROPE)
         return;
-    tpp_script_integer(script, "--rotary-base", (int64_t)model->rope_theta);
+    if (script->release >= TPP_RELEASE_0_8 || model->rope_theta != OLD_ROTARY_BASE)
+        tpp_script_integer(script, "--rotary-base", (int64_t)model->rope_theta);
     if (model->rotary_fraction < 1)
         tpp_script_number(script, "--rotary-percent", model->rotary_fraction);
 }
@@ -186,7 +201,7 @@ static void write_experts(struct tpp_script *script, const struct tpp_model *mod
 {
     tpp_script_integer(script, "--num-experts", model->num_experts);
     tpp_script_integer(script, "--moe-router-topk", model->experts_per_token);
-    if (model->experts_per_token == 1)
+    if (model->experts_per_token == 1 && script->release >= TPP_RELEASE_0_8) /* demanded since 0.11 (ML-73) */
         tpp_script_flag(script, "--moe-router-pre-softmax");
     if (script->release >= TPP_RELEASE_0_10)
         tpp_script_integer(script, "--moe-ffn-hidden-size", model->moe_ffn_hidden_size);
@@ -223,9 +238,11 @@ void tpp_megatron_lm_write_model(struct tpp_script *script, const struct tpp_lau
     else if (model->activation == TPP_ACTIVATION_SQUARED_RELU)
         tpp_script_flag(script, "--squared-relu");
     write_attention(script, model);
-    tpp_script_word(script, "--normalization", model->norm == TPP_NORM_RMS ? "RMSNorm" : "LayerNorm");
+    if (script->release >= TPP_RELEASE_0_4 || model->norm == TPP_NORM_RMS)
+        tpp_script_word(script, "--normalization", model->norm == TPP_NORM_RMS ? "RMSNorm" : "LayerNorm");
     if (model->norm_epsilon > 0)
-        tpp_script_number(script, "--norm-epsilon", model->norm_epsilon);
+        tpp_script_number(script, script->release < TPP_RELEASE_0_4 ? "--layernorm-epsilon" : "--norm-epsilon",
+                          model->norm_epsilon);
     write_positions(script, request);
     write_vocabulary(script, request);
     tpp_script_number(script, "--attention-dropout", request->job->attention_dropout);

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#define NUM_CASES 1200
+#define NUM_CASES 1800
 #define MIN_WRITTEN 150
 
 static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t count)
@@ -78,6 +78,36 @@ static void random_strategy(struct tpp_random *random, struct launch_case *c)
     s->schedule = TPP_SCHEDULE_1F1B;
 }
 
+/* What the releases before 0.8 have, and before 0.4 too. */
+static void make_old(struct launch_case *c)
+{
+    c->model.rope_theta = 10000;
+    c->stack.loss_kernel = TPP_LOSS_UNFUSED;
+    c->strategy.first_stage_layers = 0;
+    c->strategy.account_for_embedding = c->strategy.account_for_loss = false;
+    c->strategy.offload = TPP_OFFLOAD_NONE;
+    c->strategy.reduce_bucket_size = 0;
+    if (c->model.num_experts > 0) {
+        c->model.experts_per_token = 2;
+        c->model.moe_layer_period = 1;
+        c->model.first_k_dense = 0;
+        c->strategy.expert_tensor_parallel = c->strategy.tensor_parallel;
+    }
+    if (c->request.release >= TPP_RELEASE_0_4)
+        return;
+    c->model.num_experts = c->model.experts_per_token = c->model.moe_ffn_hidden_size = 0;
+    c->model.moe_layer_period = c->model.first_k_dense = 0;
+    c->strategy.expert_parallel = c->strategy.expert_tensor_parallel = 1;
+    c->model.num_query_groups = c->model.num_attention_heads;
+    c->model.norm = TPP_NORM_LAYER;
+    c->model.qkv_bias = false;
+    c->strategy.context_parallel = 1;
+    c->strategy.context_kind = TPP_CONTEXT_RING;
+    c->strategy.ulysses_parallel = 0;
+    c->strategy.overlap_grad_reduce = c->strategy.overlap_param_gather = false;
+    c->stack.overlap_p2p = c->stack.overlap_p2p && c->request.release >= TPP_RELEASE_23_06;
+}
+
 static void random_case(struct tpp_random *random, struct launch_case *c)
 {
     launch_case_init(c);
@@ -92,7 +122,9 @@ static void random_case(struct tpp_random *random, struct launch_case *c)
     for (int i = 0; i < TPP_FLASH_KERNEL_COUNT; i++)
         c->hardware.gpu.flash_forward_fraction[i] = 0.5;
     c->request.slurm = flip(random);
-    c->request.release = (enum tpp_release)tpp_random_range(random, TPP_RELEASE_0_8, TPP_RELEASE_MAIN);
+    c->request.release = (enum tpp_release)tpp_random_range(random, TPP_RELEASE_23_04, TPP_RELEASE_MAIN);
+    if (c->request.release < TPP_RELEASE_0_8 && PICK(0, 1, 1, 1) == 1)
+        make_old(c);
 }
 
 static void check_options_exist(const struct script_run *run, enum tpp_release release, size_t first)
@@ -200,6 +232,8 @@ static void check_same_stack(const struct launch_case *c, const struct tpp_stack
     assert_int_equal(read->loss_kernel, c->stack.loss_kernel);
     assert_int_equal(read->transformer_engine, c->stack.transformer_engine);
     assert_int_equal(read->vocabulary_multiple, c->stack.vocabulary_multiple);
+    if (c->strategy.virtual_pipeline_stages > 1)
+        assert_int_equal(read->overlap_p2p, c->stack.overlap_p2p);
     if (c->request.release >= TPP_RELEASE_0_11) /* before, one switch stands for both flash kernels */
         assert_int_equal(read->attention, c->stack.attention);
 }
@@ -306,7 +340,7 @@ static void test_what_is_written_is_the_plan_and_runs(void **state)
         tpp_text_release(&script);
     }
     assert_true(written >= MIN_WRITTEN);
-    for (int release = TPP_RELEASE_0_8; release <= TPP_RELEASE_MAIN; release++)
+    for (int release = TPP_RELEASE_23_04; release <= TPP_RELEASE_MAIN; release++)
         assert_true(by_release[release] > 0);
 }
 

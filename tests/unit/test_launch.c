@@ -422,6 +422,55 @@ static void test_options_follow_the_release(void **state)
     script_run_release(&run);
 }
 
+/* The names of the option list of each release: core models have to be asked for from 0.4 to 0.7, Transformer Engine
+ * until 0.5; 23.04 and 23.06 have rotary positions, the epsilon of norms and FP8 under other names. */
+static void test_old_releases_have_their_own_names(void **state)
+{
+    struct launch_case c;
+    struct script_run run;
+    (void)state;
+    launch_case_init(&c);
+    c.model.rope_theta = 10000;
+    c.strategy.overlap_grad_reduce = c.strategy.overlap_param_gather = true;
+    c.request.release = TPP_RELEASE_0_7;
+    start(&c, &run);
+    assert_true(script_run_has(&run, "--use-mcore-models"));
+    assert_false(script_run_has(&run, "--transformer-impl"));
+    assert_false(script_run_has(&run, "--rotary-base"));
+    check_value(&run, "--tokenizer-type", "GPTSentencePieceTokenizer");
+    script_run_release(&run);
+    c.request.release = TPP_RELEASE_0_5;
+    start(&c, &run);
+    assert_true(script_run_has(&run, "--use-mcore-models"));
+    check_value(&run, "--transformer-impl", "transformer_engine");
+    check_value(&run, "--norm-epsilon", "1e-05");
+    script_run_release(&run);
+    c.request.release = TPP_RELEASE_23_06;
+    check_refused(&c, TPP_E_UNSUPPORTED, "release"); /* --normalization, --group-query-attention */
+    c.model.norm = TPP_NORM_LAYER;
+    c.model.num_query_groups = c.model.num_attention_heads;
+    check_refused(&c, TPP_E_UNSUPPORTED, "release"); /* --overlap-grad-reduce */
+    c.strategy.overlap_grad_reduce = c.strategy.overlap_param_gather = false;
+    c.job.precision = TPP_PRECISION_FP8;
+    start(&c, &run);
+    assert_true(script_run_has(&run, "--use-rotary-position-embeddings"));
+    assert_true(script_run_has(&run, "--no-position-embedding"));
+    assert_true(script_run_has(&run, "--overlap-p2p-communication")); /* two chunks a rank */
+    assert_true(script_run_has(&run, "--fp8-hybrid"));
+    check_value(&run, "--layernorm-epsilon", "1e-05");
+    check_value(&run, "--transformer-impl", "transformer_engine");
+    assert_false(script_run_has(&run, "--use-mcore-models"));
+    assert_false(script_run_has(&run, "--log-throughput"));
+    script_run_release(&run);
+    c.request.release = TPP_RELEASE_23_04;
+    check_refused(&c, TPP_E_UNSUPPORTED, "stack.overlap_p2p");
+    c.stack.overlap_p2p = false;
+    start(&c, &run);
+    script_run_release(&run);
+    c.request.release = TPP_RELEASE_V2_6;
+    check_refused(&c, TPP_E_UNSUPPORTED, "release");
+}
+
 static void test_uneven_stages_need_a_release_that_has_them(void **state)
 {
     struct launch_case c;
@@ -596,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_the_shape_of_gpt_and_qwen_is_said),
         cmocka_unit_test(test_experts_and_dense_layers_are_said),
         cmocka_unit_test(test_options_follow_the_release),
+        cmocka_unit_test(test_old_releases_have_their_own_names),
         cmocka_unit_test(test_uneven_stages_need_a_release_that_has_them),
         cmocka_unit_test(test_what_a_release_or_framework_lacks_is_refused),
         cmocka_unit_test(test_recomputation_and_offload_are_said),
