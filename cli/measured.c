@@ -15,7 +15,7 @@ struct tpp_measured tpp_measured_compare(double measured_seconds, const struct t
 {
     struct tpp_measured measured = {.seconds = measured_seconds};
     measured.error_fraction = cost->step_seconds / measured_seconds - 1;
-    measured.least_seconds = tpp_flops_least_seconds(cost->model_flops_causal, &inputs->job, &inputs->hardware.gpu);
+    measured.least_seconds = tpp_flops_least_seconds(cost->necessary_flops, &inputs->job, &inputs->hardware.gpu);
     measured.utilization = measured.least_seconds / measured_seconds;
     measured.is_possible = measured.utilization <= 1;
     measured.is_inside_interval =

@@ -183,6 +183,7 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
     const double sequences = (double)job->global_batch_size;
     cost->model_flops = tpp_flops_model(&evaluator->forward_flops, sequences, false);
     cost->model_flops_causal = tpp_flops_model(&evaluator->forward_flops, sequences, true);
+    cost->necessary_flops = tpp_flops_necessary(&evaluator->forward_flops, sequences);
     cost->hardware_flops = tpp_flops_hardware(&evaluator->forward_flops, sequences, strategy->recompute,
                                               slowest->stage.recomputed_layers / slowest->stage.num_layers,
                                               evaluator->stack->attention >= TPP_FLASH_KERNEL_COUNT);

@@ -83,6 +83,7 @@ struct tpp_cost {
     double tokens_per_second_per_gpu;
     double model_flops;                     /* of one step, all GPUs, attention counted in full (cost-model 3.2) */
     double model_flops_causal;              /* the same with the causal half */
+    double necessary_flops;                 /* of the scores, only what causality and windows leave */
     double hardware_flops;                  /* with recomputation */
     double model_flops_per_second_per_gpu;
     double model_flops_utilization;         /* against the bf16 peak; of an FP8 job against the FP8 peak (3.2) */

@@ -1,5 +1,7 @@
 #include "costmodel/flops.h"
 
+#include <math.h>
+
 /* Elements of every matrix a token passes in one layer (3.1). */
 static double layer_elements(const struct tpp_model *model, bool is_moe)
 {
@@ -31,6 +33,9 @@ struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequenc
 {
     const double s = sequence_length;
     const double attended = document_length > 0 && document_length < s ? document_length : s;
+    const double window = model->sliding_window > 0 ? fmin(model->sliding_window, attended) : attended;
+    const double windowed = model->sliding_window_layers, full = model->num_layers - windowed;
+    const double layer = 2 * model->num_attention_heads * head_dims(model) * s / attended; /* of each document's scores */
     struct tpp_model_counts counts;
     tpp_model_count(model, &counts);
     return (struct tpp_flops){
@@ -39,12 +44,18 @@ struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequenc
                    counts.num_moe_layers * layer_elements(model, true)),
         .head = 2 * s * (double)model->hidden_size * model->vocab_size,
         .attention = 2 * s * attended * model->num_attention_heads * head_dims(model) * model->num_layers,
+        .attended = layer * (full * attended * attended / 2 + windowed * window * (attended - window / 2)),
     };
 }
 
 double tpp_flops_model(const struct tpp_flops *forward, double sequences, bool causal)
 {
     return 3 * sequences * (forward->layers + forward->head + forward->attention * (causal ? 0.5 : 1));
+}
+
+double tpp_flops_necessary(const struct tpp_flops *forward, double sequences)
+{
+    return 3 * sequences * (forward->layers + forward->head + forward->attended);
 }
 
 double tpp_flops_hardware(const struct tpp_flops *forward, double sequences, enum tpp_recompute recompute,
@@ -75,8 +86,8 @@ static double peak_flops_per_second(enum tpp_precision precision, const struct t
     return gpu->bf16_flops_per_second;
 }
 
-double tpp_flops_least_seconds(double causal_model_flops, const struct tpp_job *job, const struct tpp_gpu *gpu)
+double tpp_flops_least_seconds(double necessary_flops, const struct tpp_job *job, const struct tpp_gpu *gpu)
 {
     const double necessary = tpp_job_is_adapter(job) ? 2.0 / 3.0 : 1.0;
-    return necessary * causal_model_flops / (job->num_gpus * peak_flops_per_second(job->precision, gpu));
+    return necessary * necessary_flops / (job->num_gpus * peak_flops_per_second(job->precision, gpu));
 }

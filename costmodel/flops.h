@@ -13,6 +13,7 @@ struct tpp_flops {
     double layers;    /* linear layers without the head (experts: the active ones) */
     double head;      /* output head */
     double attention; /* attention cores, whole score matrix (causal: half of it) */
+    double attended;  /* the scores that causality and sliding windows leave: a window of w in a sequence of s, w s - w^2/2 */
 };
 
 /* `document_length`: tokens of one packed document when attention stays inside documents (3.1: the sum of their squares
@@ -26,9 +27,10 @@ double tpp_flops_model(const struct tpp_flops *forward, double sequences, bool c
  * selective recomputation repeats the attention core when it is not a flash kernel. */
 double tpp_flops_hardware(const struct tpp_flops *forward, double sequences, enum tpp_recompute recompute,
                           double recomputed_fraction, bool unfused_attention);
+/* What a step of `sequences` cannot do without: 3 x forward with the attended scores alone. */
+double tpp_flops_necessary(const struct tpp_flops *forward, double sequences);
 /* The shortest step that physics allows: every GPU of the job does nothing but the necessary operations, at the fastest
- * multiplication of the precision. `causal_model_flops`: of the step, with the causal half of attention. Adapters leave
- * out the weight gradients of the frozen layers, one third of the work (15.8); that third is not counted. */
-double tpp_flops_least_seconds(double causal_model_flops, const struct tpp_job *job, const struct tpp_gpu *gpu);
+ * multiplication of the precision. `necessary_flops`: of the step, as tpp_flops_necessary counts. Adapters leave out the weight gradients of the frozen layers, one third of the work (15.8); that third is not counted. */
+double tpp_flops_least_seconds(double necessary_flops, const struct tpp_job *job, const struct tpp_gpu *gpu);
 
 #endif

@@ -81,20 +81,18 @@ static void build_ring_steps(struct tpp_builder *builder, const struct core *cor
 static void build_flash(struct tpp_builder *builder, const struct core *core, enum tpp_section section)
 {
     const struct tpp_model *model = builder->model;
-    if (core->gathered) {
-        flash_op(builder, core, "attention", section, core->length, core->whole_length, true);
-        return;
-    }
-    /* Layers with a sliding window see at most that many keys a query. */
-    const double windowed = model->sliding_window > 0 && model->sliding_window < core->length
+    /* Layers with a sliding window see at most that many keys a query. A ring passes whole chunks on, so that the window
+     * saves something inside a rank's own chunk alone; where keys and values are gathered, it is cut out of them. */
+    const double keys = core->gathered ? core->whole_length : core->length;
+    const double windowed = model->sliding_window > 0 && model->sliding_window < keys
                                 ? (double)model->sliding_window_layers / model->num_layers
                                 : 0;
     if (windowed < 1)
-        flash_op(builder, core, "attention", section, core->length, core->length, true)->count = 1 - windowed;
+        flash_op(builder, core, "attention", section, core->length, keys, true)->count = 1 - windowed;
     if (windowed > 0)
         flash_op(builder, core, "window attention", section, core->length, model->sliding_window, false)->count =
             windowed;
-    if (core->ring > 1)
+    if (core->ring > 1 && !core->gathered)
         build_ring_steps(builder, core, section);
 }
 

@@ -70,6 +70,18 @@ static void contiguous_chunks(struct tpp_risk_context *c)
     }
 }
 
+static void ring_without_window(struct tpp_risk_context *c)
+{
+    const struct tpp_model *model = c->model;
+    if (c->strategy->context_parallel > 1 && c->strategy->context_kind == TPP_CONTEXT_RING &&
+        model->sliding_window > 0 && model->sliding_window < c->job->sequence_length) {
+        tpp_risk_add(c, "context-ring-window", TPP_SEVERITY_WARNING, "use cp_kind=all-gather or cp_kind=ulysses",
+                     "a ring computes the whole causal half in the %u layers with a window of %u tokens; Transformer "
+                     "Engine refuses it",
+                     model->sliding_window_layers, model->sliding_window);
+    }
+}
+
 static void blocked_attention(struct tpp_risk_context *c)
 {
     const unsigned long long length = c->job->attention_block_length;
@@ -93,5 +105,6 @@ static void beyond_positions(struct tpp_risk_context *c)
 }
 
 tpp_risk_check *const tpp_risk_context_checks[] = {
-    very_long_sequence, short_ring_steps, contiguous_chunks, blocked_attention, beyond_positions, NULL,
+    very_long_sequence, short_ring_steps, contiguous_chunks, ring_without_window,
+    blocked_attention, beyond_positions, NULL,
 };

@@ -42,7 +42,7 @@ static void short_sums(struct tpp_risk_context *c)
 /* Not by the MFU: with adapters, FP8 or very long sequences its conventions pass 100 % in steps that are possible. */
 static void impossible(struct tpp_risk_context *c)
 {
-    const double least = tpp_flops_least_seconds(c->cost->model_flops_causal, c->job, &c->hardware->gpu);
+    const double least = tpp_flops_least_seconds(c->cost->necessary_flops, c->job, &c->hardware->gpu);
     if (least > c->cost->step_seconds) {
         tpp_risk_add(c, "impossible-utilization", TPP_SEVERITY_ERROR,
                      "check the step time, the batch and the GPU of the profile",

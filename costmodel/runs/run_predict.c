@@ -76,7 +76,7 @@ static void set_prediction(const struct tpp_cost *cost, struct tpp_run_predictio
 static double seconds_at_peak(const struct tpp_run *run, const struct tpp_cost *cost, const struct tpp_gpu *gpu)
 {
     const double counted = (double)run->strategy.micro_batch_size * (double)run->strategy.num_micro_batches;
-    return tpp_flops_least_seconds(cost->model_flops_causal, &run->job, gpu) *
+    return tpp_flops_least_seconds(cost->necessary_flops, &run->job, gpu) *
            (1 + (double)run->remainder_sequences / counted);
 }
 

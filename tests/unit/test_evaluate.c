@@ -58,6 +58,15 @@ static void flops_are_example_e3(void **state)
     const struct tpp_flops packed = tpp_flops_forward(&llama, 8192, 2048);
     CHECK_NUMBER(tpp_flops_model(&packed, 1, false), 3.952572e14, 1e-6);
     CHECK_NUMBER(tpp_flops_model(&packed, 1, true), 3.820631e14, 1e-6);
+    CHECK_NUMBER(tpp_flops_necessary(&packed, 1), 3.820631e14, 1e-6); /* without a window the causal half is necessary */
+    /* A window of 1024 in half of the layers: 2048 x 1024 - 1024^2 / 2 = 1572864 scores a document instead of 2097152, so
+     * 7/8 of the causal half, an eighth of 1.319415e13 less. */
+    struct tpp_model windowed_llama = llama;
+    windowed_llama.sliding_window = 1024;
+    windowed_llama.sliding_window_layers = llama.num_layers / 2;
+    const struct tpp_flops windowed = tpp_flops_forward(&windowed_llama, 8192, 2048);
+    CHECK_NUMBER(tpp_flops_necessary(&windowed, 1), 3.804138e14, 1e-6);
+    CHECK_NUMBER(tpp_flops_model(&windowed, 1, true), 3.820631e14, 1e-6); /* the convention knows no windows */
     /* 1T model: L128 h25600 a160, V 51200, s 2048: 96 B s L h^2 (1 + s/6h + V/16Lh) = 1.672868e16, full recompute of the
      * layers and none of the head. */
     struct tpp_model trillion = shape_preset("gpt3-175b");

@@ -16,7 +16,7 @@ static void make_job(struct tpp_job_inputs *inputs, struct tpp_cost *cost)
     inputs->hardware.gpu.fp8_flops_per_second = 624e12;
     inputs->hardware.gpu.fp32_flops_per_second = 19.5e12;
     inputs->hardware.gpu.tf32_flops_per_second = 156e12;
-    cost->model_flops_causal = 5.1e17;
+    cost->necessary_flops = 5.1e17;
     cost->step_seconds = 110;
     cost->step_seconds_low = 100;
     cost->step_seconds_high = 120;

@@ -138,6 +138,43 @@ static void context_parallel_volumes_are_example_e13(void **state)
     CHECK_NUMBER(sent_bytes(&program, TPP_SECTION_FORWARD, TPP_ALL_TO_ALL) * 7 / 8, 528482304, 0);
 }
 
+static double flash_scores(const struct tpp_program *program, enum tpp_section section)
+{
+    double scores = 0;
+    for (uint32_t i = 0; i < program->num_ops; i++) {
+        const struct tpp_op *op = &program->ops[i];
+        if (op->section == section && (op->kind == TPP_OP_FLASH_FORWARD || op->kind == TPP_OP_FLASH_BACKWARD))
+            scores += op->count * op->attention.query_length * op->attention.key_length * op->attention.heads *
+                      (op->attention.causal ? 0.5 : 1);
+    }
+    return scores;
+}
+
+/* Transformer Engine's context_parallel.py: with gathered keys and values a query attends to its window alone, as with
+ * the exchange of heads. A rank of 8 has 16384 of 131072 queries of all 32 heads, or all of 4 heads: 4096 keys each. */
+static void windows_are_kept_where_keys_are_gathered(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("mistral-7b-v0.1");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_job job = shape_job(8, 131072, 1);
+    struct tpp_stack stack;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
+    struct tpp_layer_axes a = axes(1, 8, 1, false);
+    struct tpp_program program;
+    const enum tpp_context_kind kinds[] = {TPP_CONTEXT_ALL_GATHER, TPP_CONTEXT_ULYSSES};
+    for (size_t i = 0; i < 2; i++) {
+        a.context_kind = kinds[i];
+        tpp_program_build(&model, &job, &stack, &a, &program);
+        CHECK_NUMBER(flash_scores(&program, TPP_SECTION_FORWARD), 131072.0 * 4096 * 4, 0);
+        CHECK_NUMBER(flash_scores(&program, TPP_SECTION_BACKWARD), 131072.0 * 4096 * 4, 0);
+    }
+    /* A ring knows no window between ranks: 7 steps of 16384 x 8192 beside its own chunk. */
+    a.context_kind = TPP_CONTEXT_RING;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(flash_scores(&program, TPP_SECTION_FORWARD), (16384.0 * 4096 + 7.0 * 16384 * 8192) * 32, 0);
+}
+
 static void adapter_and_quantised_sizes_are_example_e15(void **state)
 {
     (void)state;
@@ -285,6 +322,7 @@ int main(void)
         cmocka_unit_test(local_activations_are_example_e5),
         cmocka_unit_test(layer_times_are_example_e10),
         cmocka_unit_test(context_parallel_volumes_are_example_e13),
+        cmocka_unit_test(windows_are_kept_where_keys_are_gathered),
         cmocka_unit_test(adapter_and_quantised_sizes_are_example_e15),
         cmocka_unit_test(frozen_linears_have_no_weight_gradient),
         cmocka_unit_test(block_masks_divide_the_attention_work),

@@ -250,6 +250,12 @@ static void a_ring_needs_enough_tokens(void **state)
     s.job.sequence_length = 16384;
     s.model.max_position_embeddings = 0;
     expect_only(&s, "context-contiguous", TPP_SEVERITY_WARNING, "1.50 times"); /* (2*2-1)/2 */
+    s.stack.framework = TPP_FRAMEWORK_MEGATRON_LM;
+    s.model.sliding_window = 4096;
+    s.model.sliding_window_layers = 12;
+    expect_only(&s, "context-ring-window", TPP_SEVERITY_WARNING, "12 layers with a window of 4096 tokens");
+    s.plan.strategy.context_kind = TPP_CONTEXT_ALL_GATHER;
+    assert_int_equal(list(&s), 0);
 }
 
 static void documents_with_a_mask_are_noted(void **state)
@@ -368,11 +374,11 @@ static void the_job_is_noted(void **state)
     expect_only(&s, "launch-blocking", TPP_SEVERITY_WARNING, "nothing overlap");
     s = sound();
     /* Field note A4 claims 10.9 times the peak. Here the peak is 64 * 312e12 FLOP/s in 16 s = 3.194880e17 FLOP. */
-    s.plan.cost.model_flops_causal = 10.9 * 3.194880e17;
+    s.plan.cost.necessary_flops = 10.9 * 3.194880e17;
     expect_only(&s, "impossible-utilization", TPP_SEVERITY_ERROR, "1090 %");
     /* An MFU above 100 % is no proof: frozen weights have no gradients, FP8 has twice the peak. */
     s.plan.cost.model_flops_utilization = 1.1;
-    s.plan.cost.model_flops_causal = 1.1 * 3.194880e17;
+    s.plan.cost.necessary_flops = 1.1 * 3.194880e17;
     s.job.task = TPP_TASK_LORA;
     assert_int_equal(list(&s), 0);
 }
