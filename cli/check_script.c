@@ -4,6 +4,7 @@
 #include "costmodel/base/file.h"
 #include "costmodel/model/model_reader.h"
 #include "hwprofiles/profiles.h"
+#include "planner/launch/bridge_arguments.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
@@ -63,12 +64,12 @@ static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *e
     }
     if (check->framework != TPP_FRAMEWORK_MEGATRON_LM && check->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
         check->framework != TPP_FRAMEWORK_MS_SWIFT && check->framework != TPP_FRAMEWORK_HF_TRAINER &&
-        !tpp_check_has_config(check->framework))
-        return tpp_fail(
-            err, TPP_E_NOT_BUILT, check->file,
-            "scripts of megatron-lm, megatron-deepspeed, ms-swift, hf-trainer, torchtitan and nanotron are read; use "
-            "tp-plan predict with the same sizes in --strategy",
-            "scripts of %s are not read in this release", tpp_framework_name(check->framework));
+        check->framework != TPP_FRAMEWORK_NEMO && !tpp_check_has_config(check->framework))
+        return tpp_fail(err, TPP_E_NOT_BUILT, check->file,
+                        "scripts of megatron-lm, megatron-deepspeed, megatron-bridge, ms-swift, hf-trainer, torchtitan "
+                        "and nanotron are read; use "
+                        "tp-plan predict with the same sizes in --strategy",
+                        "scripts of %s are not read in this release", tpp_framework_name(check->framework));
     return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
                              "--framework-version", &check->release, err);
 }
@@ -191,21 +192,28 @@ static bool is_trainer(const struct tpp_check *check)
 /* The model is named, its shape is not in the options. */
 static bool names_model(const struct tpp_check *check)
 {
-    return check->framework == TPP_FRAMEWORK_MS_SWIFT || check->framework == TPP_FRAMEWORK_HF_TRAINER;
+    return check->framework == TPP_FRAMEWORK_MS_SWIFT || check->framework == TPP_FRAMEWORK_HF_TRAINER ||
+           check->framework == TPP_FRAMEWORK_NEMO;
 }
 
-static const char *model_option(const struct tpp_check *check)
+static const struct tpp_argument *named_model(const struct tpp_check *check)
 {
-    return check->framework == TPP_FRAMEWORK_HF_TRAINER ? "--model_name_or_path" : "--model";
+    if (check->framework == TPP_FRAMEWORK_NEMO)
+        return tpp_bridge_recipe(&check->given);
+    return tpp_argument_find(&check->given,
+                             check->framework == TPP_FRAMEWORK_HF_TRAINER ? "--model_name_or_path" : "--model");
 }
 
 /* The shape is the model's, the batch has defaults. */
 static bool add_missing_model(struct tpp_check *check)
 {
-    const bool may_be_elsewhere = check->framework == TPP_FRAMEWORK_HF_TRAINER; /* the program's own option, or fixed */
-    if (tpp_argument_find(&check->given, model_option(check)) == NULL && !may_be_elsewhere)
+    const bool may_be_elsewhere = /* the program's own option, or fixed */
+        check->framework == TPP_FRAMEWORK_HF_TRAINER ||
+        (check->framework == TPP_FRAMEWORK_NEMO && strcmp(check->line.entry, "run_recipe.py") != 0);
+    if (named_model(check) == NULL && !may_be_elsewhere)
         tpp_problems_add(&check->problems, "missing-option", TPP_SEVERITY_ERROR, check->line.command->line, "write it",
-                         "--model is missing");
+                         check->framework == TPP_FRAMEWORK_NEMO ? "--recipe and --model are missing"
+                                                                : "--model is missing");
     return !check->settings.is_incomplete;
 }
 
@@ -354,6 +362,9 @@ static enum tpp_code read_options(struct tpp_check *check, struct tpp_error *err
     if (check->framework == TPP_FRAMEWORK_MS_SWIFT)
         return tpp_swift_read(check->line.arguments, check->script, check->line.entry, &check->given, &check->settings,
                               &check->problems, err);
+    if (check->framework == TPP_FRAMEWORK_NEMO)
+        return tpp_bridge_read(check->line.arguments, check->script, &check->given, &check->settings, &check->problems,
+                               err);
     return tpp_megatron_read(check->line.arguments, check->script, check->line.entry, check->release, &check->given,
                              &check->settings, &check->problems, err);
 }
@@ -369,9 +380,9 @@ static void add_dead(struct tpp_check *check)
 /* Without a model only the rules of sizes can be asked, and nothing predicted. */
 static enum tpp_code judge_named(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
 {
-    const struct tpp_argument *named = tpp_argument_find(&check->given, model_option(check));
+    const struct tpp_argument *named = named_model(check);
     if (model == NULL)
-        model = tpp_swift_model(named);
+        model = check->framework == TPP_FRAMEWORK_NEMO ? tpp_bridge_model(named) : tpp_swift_model(named);
     if (is_trainer(check))
         tpp_trainer_complete(&check->settings, &check->problems);
     const bool has_length = check->settings.rules.sequence_length > 0;

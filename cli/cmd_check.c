@@ -15,7 +15,7 @@ static const struct tpp_option script_options[] = {
     {"model", 'm', TPP_OPTION_TEXT, ARG(model), "NAME|FILE",
      .help = "the model that is trained, instead of the shape in the script's options"},
     {"framework", 'f', TPP_OPTION_CHOICE, ARG(framework),
-     .choices = "megatron-lm|megatron-deepspeed|ms-swift|hf-trainer|torchtitan|nanotron",
+     .choices = "megatron-lm|megatron-deepspeed|nemo|megatron-bridge|ms-swift|hf-trainer|torchtitan|nanotron",
      .help = "what the script starts [found from its options]"},
     {"framework-version", 0, TPP_OPTION_TEXT, ARG(framework_version), "RELEASE",
      .help = "release of the framework, as in 0.14 [newest known]"},

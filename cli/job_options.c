@@ -2,7 +2,8 @@
 
 #define JOB(field) offsetof(struct tpp_job_arguments, field)
 #define PIN(field) offsetof(struct tpp_pin_arguments, field)
-#define FRAMEWORKS "megatron-lm|megatron-deepspeed|nemo|ms-swift|torchtitan|llm-foundry|hf-trainer|nanotron|other"
+#define FRAMEWORKS                                                                                                     \
+    "megatron-lm|megatron-deepspeed|nemo|ms-swift|torchtitan|llm-foundry|hf-trainer|nanotron|other|megatron-bridge"
 
 const struct tpp_option tpp_training_options[] = {
     {"model", 'm', TPP_OPTION_TEXT, JOB(model), "NAME|FILE", .required = true,
@@ -12,8 +13,8 @@ const struct tpp_option tpp_training_options[] = {
     {"global-batch-size", 'b', TPP_OPTION_COUNT, JOB(global_batch_size), "SEQUENCES", .min = 1,
      .max = TPP_JOB_MAX_GLOBAL_BATCH_SIZE, .whole_digits = true, .required = true,
      .help = "sequences of one optimizer step, over all GPUs"},
-    {"precision", 0, TPP_OPTION_CHOICE, JOB(precision), .choices = "bf16|fp16|fp32|fp8|fp8-block|mxfp8", .fallback = "bf16",
-     .help = "number format of the matrix products"},
+    {"precision", 0, TPP_OPTION_CHOICE, JOB(precision), .choices = "bf16|fp16|fp32|fp8|fp8-block|mxfp8",
+     .fallback = "bf16", .help = "number format of the matrix products"},
     {"task", 0, TPP_OPTION_CHOICE, JOB(task), .choices = "pretrain|sft|lora|qlora", .fallback = "pretrain",
      .help = "what is trained: all weights, or adapters on frozen ones (lora, qlora)"},
     {"lora-rank", 0, TPP_OPTION_COUNT, JOB(lora_rank), "RANK", .min = 1, .max = 4096,

@@ -2,17 +2,18 @@
 
 #include <string.h>
 
-/* Defaults of a framework's current release; sources: cost-model 5.2-5.4, 15.1, 15.4, 15.8 and launch-formats 1, 2, 6, 8. */
+/* Defaults of a framework's current release; sources: cost-model 5.2-5.4, 15.1, 15.4, 15.8 and launch-formats 1, 2,
+ * 6, 8. */
 struct framework_row {
     const char *name;
     enum tpp_engine engine;
-    bool fused_kernels;       /* norm, activation, rotary */
+    bool fused_kernels; /* norm, activation, rotary */
     enum tpp_loss_kernel loss_kernel;
     bool transformer_engine;
     bool tensor_parallel_async;
     bool tensor_parallel_other;
     enum tpp_lm_head_output lm_head_output;
-    bool newest_attention;    /* cuDNN / FlashAttention-3 where the GPU has it; else FlashAttention-2 */
+    bool newest_attention; /* cuDNN / FlashAttention-3 where the GPU has it; else FlashAttention-2 */
     double memory_bound_factor;
     uint32_t vocabulary_multiple;
     bool scatter_gather, overlap_p2p;
@@ -39,10 +40,12 @@ static const struct framework_row frameworks[TPP_FRAMEWORK_COUNT] = {
                              false, 1.25, 1, false, false},
 };
 
-static const char *const engine_names[TPP_ENGINE_COUNT] = {
-    [TPP_ENGINE_MEGATRON] = "megatron", [TPP_ENGINE_DEEPSPEED] = "deepspeed",
-    [TPP_ENGINE_DEEPSPEED_PIPELINE] = "deepspeed-pipeline", [TPP_ENGINE_FSDP1] = "fsdp1",
-    [TPP_ENGINE_FSDP2] = "fsdp2", [TPP_ENGINE_DDP] = "ddp"};
+static const char *const engine_names[TPP_ENGINE_COUNT] = {[TPP_ENGINE_MEGATRON] = "megatron",
+                                                           [TPP_ENGINE_DEEPSPEED] = "deepspeed",
+                                                           [TPP_ENGINE_DEEPSPEED_PIPELINE] = "deepspeed-pipeline",
+                                                           [TPP_ENGINE_FSDP1] = "fsdp1",
+                                                           [TPP_ENGINE_FSDP2] = "fsdp2",
+                                                           [TPP_ENGINE_DDP] = "ddp"};
 
 /* Data loader hand-off, logging, gradient-norm all-reduce, host synchronisation [fit], 5.4. */
 static const double fixed_seconds = 0.010;
@@ -131,7 +134,8 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
 
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
 {
-    const uint32_t moments = stack->optimizer_bytes < 8 ? stack->optimizer_bytes : 8, rest = stack->optimizer_bytes - moments;
+    const uint32_t moments = stack->optimizer_bytes < 8 ? stack->optimizer_bytes : 8,
+                   rest = stack->optimizer_bytes - moments;
     const uint32_t master = rest < 4 ? rest : 4;
     return (struct tpp_state_bytes){
         .weights = tpp_engine_is_fsdp(stack->engine) ? stack->shard_weight_bytes : stack->weight_bytes,
@@ -185,6 +189,10 @@ const char *tpp_framework_name(enum tpp_framework framework)
 
 bool tpp_framework_parse(const char *text, enum tpp_framework *out)
 {
+    if (strcmp(text, "megatron-bridge") == 0) { /* what NeMo became */
+        *out = TPP_FRAMEWORK_NEMO;
+        return true;
+    }
     for (int i = 0; i < TPP_FRAMEWORK_COUNT; i++) {
         if (strcmp(text, frameworks[i].name) == 0) {
             *out = (enum tpp_framework)i;

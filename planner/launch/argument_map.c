@@ -45,6 +45,12 @@ static void set_field(const struct tpp_argument *a, const struct tpp_argument_ma
 {
     void *field = (char *)s + mapping->offset;
     const char *value = a->num_values > 0 ? a->values[0].text : "";
+    if (a->is_null && mapping->target == TPP_SET_NUMBER)
+        *(int64_t *)field = TPP_RULE_UNSET;
+    if (a->is_null && mapping->target == TPP_SET_SWITCH)
+        *(bool *)field = false;
+    if (a->is_null && mapping->target != TPP_SET_SPECIAL)
+        return;
     switch (mapping->target) {
     case TPP_SET_NUMBER:
         tpp_argument_integer(value, field);

@@ -106,6 +106,7 @@ struct reader {
     const struct tpp_argument_dialect *dialect;
     struct tpp_arguments *out;
     struct tpp_problems *problems;
+    char *text;           /* where the next unquoted value goes */
     bool has_flag_before; /* the last word was an option without a value */
 };
 
@@ -199,6 +200,12 @@ static void check_values(struct reader *r, struct tpp_argument *argument)
         argument->is_known = argument->is_known && value->note == 0;
         if (value->note != 0)
             continue;
+        if (argument->is_null && (option->kind != TPP_LAUNCH_OPTION_INT || strcmp(option->defaults, "none") == 0))
+            continue;
+        if (r->dialect->has_overrides && strstr(value->text, "${") != NULL) { /* resolved when it runs */
+            argument->is_known = false;
+            continue;
+        }
         bool is_right = is_right_kind(option, value->text);
         bool is_allowed = tpp_launch_option_allows(option, r->dialect->release, value->text);
         argument->is_known = argument->is_known && is_right && is_allowed;
@@ -247,6 +254,38 @@ static void read_joined(struct reader *r, const struct tpp_shell_word *word, con
     add(r, argument);
 }
 
+/* Hydra's value without the quotes around it: \' and \\ inside of them are ' and \. */
+static const char *unquote(struct reader *r, const char *value)
+{
+    const char quote = *value, *const text = r->text;
+    const size_t length = strlen(value);
+    if ((quote != '\'' && quote != '"') || length < 2 || value[length - 1] != quote)
+        return value;
+    for (const char *c = value + 1; c < value + length - 1; c++) {
+        c += *c == '\\' && (c[1] == quote || c[1] == '\\') && c + 1 < value + length - 1;
+        *r->text++ = *c;
+    }
+    *r->text++ = '\0';
+    return text;
+}
+
+/* "key=value", "+key=value", "++key=value". */
+static void read_override(struct reader *r, const struct tpp_shell_word *word, const char *equals)
+{
+    char name[128];
+    const char *key = word->text + strspn(word->text, "+");
+    const size_t length = (size_t)(equals - key);
+    snprintf(name, sizeof name, "%.*s", (int)(length < 120 ? length : 120), key);
+    r->has_flag_before = false;
+    const struct tpp_launch_option *option = look_up(r, word, name);
+    if (option == NULL)
+        return;
+    struct tpp_argument argument = {.option = option, .word = word, .num_values = 1, .joined = *word};
+    argument.joined.text = unquote(r, equals + 1);
+    argument.is_null = word->note == 0 && strcmp(equals + 1, "null") == 0;
+    add(r, argument);
+}
+
 static size_t count_values(const struct reader *r, size_t at, size_t most)
 {
     size_t count = 0;
@@ -273,6 +312,11 @@ static size_t read_word(struct reader *r, size_t at)
 {
     const struct tpp_shell_word *word = &r->words.items[at];
     char name[128];
+    const char *equals = r->dialect->has_overrides && word->text[0] != '-' ? strchr(word->text, '=') : NULL;
+    if (equals != NULL && equals != word->text) {
+        read_override(r, word, equals);
+        return at + 1;
+    }
     if (word->text[0] != '-' || word->text[1] == '\0') {
         read_stray(r, word);
         return at + 1;
@@ -308,6 +352,14 @@ enum tpp_code tpp_arguments_read(struct tpp_shell_words words, const struct tpp_
     out->items = calloc(words.count + 1, sizeof *out->items);
     if (out->items == NULL)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while reading the command line");
+    size_t num_bytes = 1;
+    for (size_t i = 0; dialect->has_overrides && i < words.count; i++)
+        num_bytes += strlen(words.items[i].text) + 1;
+    reader.text = out->texts = malloc(num_bytes);
+    if (out->texts == NULL) {
+        tpp_arguments_release(out);
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while reading the command line");
+    }
     for (size_t at = 0; at < words.count;)
         at = read_word(&reader, at);
     return TPP_OK;
@@ -316,6 +368,7 @@ enum tpp_code tpp_arguments_read(struct tpp_shell_words words, const struct tpp_
 void tpp_arguments_release(struct tpp_arguments *arguments)
 {
     free(arguments->items);
+    free(arguments->texts);
     *arguments = (struct tpp_arguments){.items = NULL};
 }
 

@@ -16,11 +16,13 @@ struct tpp_argument {
     size_t num_values;
     struct tpp_shell_word joined; /* of --name=value */
     bool is_known;                /* every value is, and right for the option */
+    bool is_null;                 /* an override that takes the value away: key=null */
 };
 
 struct tpp_arguments {
     struct tpp_argument *items; /* owned */
     size_t count;
+    char *texts; /* owned: values of overrides without their quotes */
 };
 
 /* How a framework reads its command line. */
@@ -31,6 +33,7 @@ struct tpp_argument_dialect {
     enum tpp_release release;
     bool has_releases;  /* the table knows releases; messages name them */
     bool takes_foreign; /* the program may have options of its own: an unknown one is a warning */
+    bool has_overrides; /* words of the form key=value, in Hydra's grammar, are options named "key" */
     bool is_partial;    /* the table has what matters alone: nothing is said about other options */
 };
 

@@ -26,6 +26,7 @@ struct tpp_launch_emitter {
 
 tpp_launch_emit_function tpp_launch_emit_megatron_lm;                    /* megatron_lm.c */
 tpp_launch_emit_function tpp_launch_emit_megatron_deepspeed;             /* megatron_deepspeed.c */
+tpp_launch_emit_function tpp_launch_emit_megatron_bridge;                /* megatron_bridge.c */
 tpp_launch_emit_function tpp_launch_emit_swift_megatron;                 /* swift_megatron.c */
 tpp_launch_emit_function tpp_launch_emit_swift, tpp_launch_emit_trainer; /* trainer.c */
 tpp_launch_emit_function tpp_launch_emit_nanotron;                       /* config/nanotron.c */

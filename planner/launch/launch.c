@@ -1,4 +1,5 @@
 /* launch.c - finds the emitter of a framework. */
+#include "planner/launch/bridge_arguments.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/emitter.h"
 #include "planner/launch/swift_arguments.h"
@@ -9,6 +10,8 @@ static const struct tpp_launch_emitter emitters[] = {
      tpp_launch_emit_megatron_lm},
     {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_LAUNCH_ANY_ENGINE, "Megatron-DeepSpeed", false, tpp_deepspeed_option_find,
      tpp_launch_emit_megatron_deepspeed},
+    {TPP_FRAMEWORK_NEMO, 1u << TPP_ENGINE_MEGATRON, "Megatron-Bridge", false, tpp_bridge_option_find,
+     tpp_launch_emit_megatron_bridge},
     {TPP_FRAMEWORK_MS_SWIFT, 1u << TPP_ENGINE_MEGATRON, "ms-swift (megatron)", false, tpp_swift_option_find,
      tpp_launch_emit_swift_megatron},
     {TPP_FRAMEWORK_MS_SWIFT, 1u << TPP_ENGINE_DEEPSPEED, "ms-swift", false, tpp_trainer_option_find,

@@ -260,6 +260,22 @@ static bool read_command(const struct tpp_shell_script *script, const struct tpp
     return false;
 }
 
+static bool has_argument(const struct tpp_launch_line *line, const char *name)
+{
+    for (size_t i = 0; i < line->arguments.count; i++) {
+        if (is_option(line->arguments.items[i].text, name))
+            return true;
+    }
+    return false;
+}
+
+/* A recipe of Megatron-Bridge, by its own program or another that takes its overrides. */
+static bool is_bridge(const struct tpp_launch_line *line)
+{
+    return strcmp(line->entry, "run_recipe.py") == 0 || has_argument(line, "model.tensor_model_parallel_size") ||
+           has_argument(line, "train.global_batch_size");
+}
+
 /* Data preparation and the like are programs too; a training has options. */
 static bool is_training(const struct tpp_launch_line *line)
 {
@@ -272,7 +288,7 @@ static bool is_training(const struct tpp_launch_line *line)
                    strcmp(text, "--tensor-model-parallel-size") == 0 || strcmp(text, "--deepspeed") == 0 ||
                    strcmp(text, "--per_device_train_batch_size") == 0;
     }
-    return options > 0;
+    return options > 0 || is_bridge(line);
 }
 
 /* Writes a checkpoint in another format: looked at when there is nothing else. */
@@ -304,15 +320,6 @@ enum tpp_code tpp_launch_line_find(const struct tpp_shell_script *script, const 
     return TPP_OK;
 }
 
-static bool has_argument(const struct tpp_launch_line *line, const char *name)
-{
-    for (size_t i = 0; i < line->arguments.count; i++) {
-        if (is_option(line->arguments.items[i].text, name))
-            return true;
-    }
-    return false;
-}
-
 enum tpp_code tpp_launch_line_framework(const struct tpp_launch_line *line, const char *file,
                                         enum tpp_framework *framework, struct tpp_error *err)
 {
@@ -324,6 +331,8 @@ enum tpp_code tpp_launch_line_framework(const struct tpp_launch_line *line, cons
         *framework = TPP_FRAMEWORK_TORCHTITAN;
     else if (strcmp(line->entry, "run_train.py") == 0 && has_argument(line, "--config_file"))
         *framework = TPP_FRAMEWORK_NANOTRON;
+    else if (is_bridge(line))
+        *framework = TPP_FRAMEWORK_NEMO;
     else if (has_argument(line, "--deepspeed_config") || has_argument(line, "--deepspeed"))
         *framework = has_argument(line, "--num_layers") ? TPP_FRAMEWORK_MEGATRON_DEEPSPEED : TPP_FRAMEWORK_HF_TRAINER;
     else if (has_argument(line, "--per_device_train_batch_size"))

@@ -23,25 +23,34 @@ static const struct {
     {"ML-9", {"--seq-length", "--sequence-parallel"}},
     {"ML-10", {"--seq-length", "--max-position-embeddings"}},
     {"ML-11", {"--bf16", "--fp16"}},
-    {"ML-12", {"--num-layers", "--pipeline-model-parallel-size"}},
+    {"ML-12", {"--num-layers", "--pipeline-model-parallel-size", "--virtual-pipeline-model-parallel-size"}},
     {"ML-13", {"--mock-data", "--train-data-path", "--data-path"}},
     {"ML-14", {"--train-iters", "--lr-warmup-samples", "--lr-decay-samples", "--train-samples"}},
     {"ML-15", {"--save", "--min-lr"}},
-    {"ML-20", {"--num-virtual-stages-per-pipeline-rank", "--num-layers-per-virtual-pipeline-stage"}},
-    {"ML-21", {"--num-layers-per-virtual-pipeline-stage"}},
-    {"ML-22", {"--num-virtual-stages-per-pipeline-rank", "--num-layers-per-virtual-pipeline-stage"}},
+    {"ML-20",
+     {"--virtual-pipeline-model-parallel-size", "--num-virtual-stages-per-pipeline-rank",
+      "--num-layers-per-virtual-pipeline-stage"}},
+    {"ML-21", {"--virtual-pipeline-model-parallel-size", "--num-layers-per-virtual-pipeline-stage"}},
+    {"ML-22",
+     {"--virtual-pipeline-model-parallel-size", "--num-virtual-stages-per-pipeline-rank",
+      "--num-layers-per-virtual-pipeline-stage"}},
     {"ML-23", {"--decoder-first-pipeline-num-layers", "--num-layers-per-virtual-pipeline-stage"}},
-    {"ML-24", {"--decoder-last-pipeline-num-layers", "--decoder-first-pipeline-num-layers"}},
-    {"ML-25", {"--decoder-last-pipeline-num-layers", "--decoder-first-pipeline-num-layers"}},
+    {"ML-24",
+     {"--num-layers-in-last-pipeline-stage", "--num-layers-in-first-pipeline-stage",
+      "--decoder-last-pipeline-num-layers", "--decoder-first-pipeline-num-layers"}},
+    {"ML-25",
+     {"--num-layers-in-last-pipeline-stage", "--num-layers-in-first-pipeline-stage",
+      "--decoder-last-pipeline-num-layers", "--decoder-first-pipeline-num-layers"}},
     {"ML-26", {"--account-for-loss-in-pipeline-split", "--account-for-embedding-in-pipeline-split"}},
     {"ML-27", {"--account-for-loss-in-pipeline-split", "--account-for-embedding-in-pipeline-split"}},
     {"ML-28", {"--pipeline-model-parallel-layout"}},
-    {"ML-29", {"--num-layers-per-virtual-pipeline-stage", "--global-batch-size"}},
+    {"ML-29",
+     {"--virtual-pipeline-model-parallel-size", "--num-layers-per-virtual-pipeline-stage", "--global-batch-size"}},
     {"ML-30", {"--overlap-p2p-communication-warmup-flush"}},
     {"ML-31", {"--defer-embedding-wgrad-compute"}},
     {"ML-40", {"--overlap-param-gather"}},
     {"ML-41", {"--overlap-param-gather-with-optimizer-step"}},
-    {"ML-42", {"--ddp-bucket-size", "--ddp-num-buckets"}},
+    {"ML-42", {"--bucket-size", "--ddp-bucket-size", "--ddp-num-buckets"}},
     {"ML-43", {"--num-distributed-optimizer-instances"}},
     {"ML-44", {"--use-torch-fsdp2"}},
     {"ML-45", {"--use-megatron-fsdp"}},
@@ -97,6 +106,26 @@ static const struct {
     {"MD-18", {"--zero-stage", "--num-experts"}},
 };
 
+/* "--seq-length", "--seq_length" of ms-swift and "dataset.seq_length" of Megatron-Bridge are one name. */
+static bool is_same_name(const char *given, const char *name)
+{
+    const char *dot = strrchr(given, '.');
+    given = dot != NULL ? dot + 1 : given + strspn(given, "-");
+    name += strspn(name, "-");
+    for (; *given != '\0' && (*given == *name || (*given == '_' && *name == '-')); given++)
+        name++;
+    return *given == '\0' && *name == '\0';
+}
+
+static uint32_t line_of_name(const struct tpp_arguments *arguments, const char *name)
+{
+    for (size_t i = arguments->count; i > 0; i--) {
+        if (is_same_name(arguments->items[i - 1].option->name, name))
+            return arguments->items[i - 1].word->line;
+    }
+    return 0;
+}
+
 /* `line` when none of them is given: the rule is about what is missing. */
 static uint32_t line_of(const char *code, const struct tpp_arguments *arguments, uint32_t line)
 {
@@ -104,7 +133,7 @@ static uint32_t line_of(const char *code, const struct tpp_arguments *arguments,
         if (strcmp(rule_options[i].code, code) != 0)
             continue;
         for (size_t k = 0; k < 4 && rule_options[i].options[k] != NULL; k++) {
-            uint32_t here = tpp_argument_line(arguments, rule_options[i].options[k]);
+            uint32_t here = line_of_name(arguments, rule_options[i].options[k]);
             line = here > 0 ? here : line;
         }
     }

@@ -50,6 +50,12 @@ static void check(struct tpp_script *script, const char *name, const char *value
         refuse(script, name, value);
 }
 
+/* "--name value", or "key=value" of a configuration. */
+static char separator_of(const char *name)
+{
+    return *name == '-' ? ' ' : '=';
+}
+
 void tpp_script_flag(struct tpp_script *script, const char *name)
 {
     check(script, name, NULL);
@@ -65,7 +71,7 @@ void tpp_script_flag_if(struct tpp_script *script, bool is_on, const char *name)
 void tpp_script_integer(struct tpp_script *script, const char *name, int64_t value)
 {
     check(script, name, NULL);
-    tpp_text_format(script->out, "    %s %" PRId64 "\n", name, value);
+    tpp_text_format(script->out, "    %s%c%" PRId64 "\n", name, separator_of(name), value);
 }
 
 void tpp_script_number(struct tpp_script *script, const char *name, double value)
@@ -77,13 +83,13 @@ void tpp_script_number(struct tpp_script *script, const char *name, double value
         if (strtod(number, NULL) == value)
             break;
     }
-    tpp_text_format(script->out, "    %s %s\n", name, number);
+    tpp_text_format(script->out, "    %s%c%s\n", name, separator_of(name), number);
 }
 
 void tpp_script_word(struct tpp_script *script, const char *name, const char *value)
 {
     check(script, name, value);
-    tpp_text_format(script->out, "    %s ", name);
+    tpp_text_format(script->out, "    %s%c", name, separator_of(name));
     tpp_text_append_shell_word(script->out, value);
     tpp_text_append(script->out, "\n");
 }
@@ -91,7 +97,7 @@ void tpp_script_word(struct tpp_script *script, const char *name, const char *va
 void tpp_script_expression(struct tpp_script *script, const char *name, const char *expression)
 {
     check(script, name, NULL);
-    tpp_text_format(script->out, "    %s %s\n", name, expression);
+    tpp_text_format(script->out, "    %s%c%s\n", name, separator_of(name), expression);
 }
 
 void tpp_script_required(struct tpp_script *script, const char *name, const char *what)

@@ -25,7 +25,8 @@ struct tpp_script {
 /* A comment of one line; control characters become '?', so that nothing can leave the comment. */
 void tpp_script_comment(struct tpp_script *script, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Options, each on a line of an array that tpp_script_array_begin ("NAME=(") and _end (")") enclose. */
+/* Options, each on a line of an array (a name without a hyphen is a key: key=value) that tpp_script_array_begin
+ * ("NAME=(") and _end (")") enclose. */
 void tpp_script_array_begin(struct tpp_script *script, const char *name);
 void tpp_script_array_end(struct tpp_script *script);
 void tpp_script_flag(struct tpp_script *script, const char *name);

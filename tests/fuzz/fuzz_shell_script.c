@@ -2,6 +2,7 @@
  * and whatever command it finds can be read as one of Megatron-LM. */
 #include "tests/fuzz/fuzz_target.h"
 
+#include "planner/launch/bridge_arguments.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
@@ -60,6 +61,19 @@ static void read_as_swift(const struct tpp_launch_line *line, const struct tpp_s
     tpp_arguments_release(&arguments);
 }
 
+static void read_as_bridge(const struct tpp_launch_line *line, const struct tpp_shell_script *script)
+{
+    struct tpp_arguments arguments;
+    struct tpp_megatron_settings settings;
+    struct tpp_problems problems = {0};
+    FUZZ_CHECK(tpp_bridge_read(line->arguments, script, &arguments, &settings, &problems, NULL) == TPP_OK);
+    settings.rules.world_size = 8;
+    tpp_swift_set_shape(&settings, tpp_bridge_model(tpp_bridge_recipe(&arguments)));
+    tpp_megatron_find_violations(&arguments, &settings.rules, TPP_RELEASE_NEWEST, 1, &problems);
+    tpp_problems_release(&problems);
+    tpp_arguments_release(&arguments);
+}
+
 static void read_line(const struct tpp_shell_script *script)
 {
     struct tpp_launch_line line;
@@ -81,6 +95,7 @@ static void read_line(const struct tpp_shell_script *script)
     FUZZ_CHECK(!problems.failed);
     read_as_deepspeed(&line, script);
     read_as_swift(&line, script);
+    read_as_bridge(&line, script);
     tpp_problems_release(&problems);
     tpp_arguments_release(&arguments);
 }

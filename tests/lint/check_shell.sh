@@ -60,6 +60,8 @@ check_launch megatron-lm
 check_launch megatron-lm-sft --task=sft --framework-version=0.12
 check_launch megatron-deepspeed --framework=megatron-deepspeed
 check_launch megatron-deepspeed-pipeline --framework=megatron-deepspeed --engine=deepspeed-pipeline --pipeline-parallel=4
+check_launch megatron-bridge --framework=megatron-bridge
+check_launch megatron-bridge-lora --framework=megatron-bridge --task=lora --micro-batch-size=1
 check_launch ms-swift --framework=ms-swift --task=lora
 check_launch swift-sft --framework=ms-swift --engine=deepspeed --task=lora
 check_launch hf-trainer --framework=hf-trainer --engine=deepspeed --task=qlora

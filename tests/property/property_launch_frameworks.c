@@ -1,7 +1,8 @@
-/* property_launch_frameworks.c - random plans for Megatron-DeepSpeed, ms-swift and Hugging Face's Trainer, with names
- * that want to be executed: either an error with a reason, or a script that bash runs into one start of the launcher,
- * and that says the same plan when it is read back. */
+/* property_launch_frameworks.c - random plans for Megatron-DeepSpeed, Megatron-Bridge, ms-swift and Hugging Face's
+ * Trainer, with names that want to be executed: either an error with a reason, or a script that bash runs into one
+ * start of the launcher, and that says the same plan when it is read back. */
 #include "costmodel/base/json_read.h"
+#include "planner/launch/bridge_arguments.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
@@ -31,6 +32,7 @@ struct reader {
 static const struct reader readers[] = {
     {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_ENGINE_DEEPSPEED, "torchrun"},
     {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_ENGINE_DEEPSPEED_PIPELINE, "torchrun"},
+    {TPP_FRAMEWORK_NEMO, TPP_ENGINE_MEGATRON, "torchrun"},
     {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_MEGATRON, "megatron"},
     {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_DEEPSPEED, "swift"},
     {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, "torchrun"},
@@ -145,6 +147,8 @@ static enum tpp_code read_line(const struct reader *reader, const struct tpp_lau
 {
     if (reader->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         return tpp_deepspeed_read(line->arguments, script, arguments, settings, problems, NULL);
+    if (reader->framework == TPP_FRAMEWORK_NEMO)
+        return tpp_bridge_read(line->arguments, script, arguments, settings, problems, NULL);
     if (reader->engine == TPP_ENGINE_MEGATRON)
         return tpp_swift_read(line->arguments, script, line->entry, arguments, settings, problems, NULL);
     return tpp_trainer_read(line->arguments, script, line->entry, reader->framework == TPP_FRAMEWORK_MS_SWIFT,
@@ -246,7 +250,11 @@ static void check_runs(const struct reader *reader, const struct launch_case *c,
         fail_msg("the script ended with %d: %s", run.status, run.complaint);
     assert_string_equal(run.program, reader->program);
     assert_false(run.left_a_trace);
-    if (reader->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED) {
+    if (reader->framework == TPP_FRAMEWORK_NEMO) { /* what the user gives stays in the environment */
+        assert_string_equal(script_run_value(&run, "--model"), script_run_variable(&run, "MODEL"));
+        assert_true(script_run_has(&run, "checkpoint.save=${oc.env:CHECKPOINT_PATH}"));
+        assert_string_equal(script_run_variable(&run, "CHECKPOINT_PATH"), "/checkpoints");
+    } else if (reader->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED) {
         const bool is_trainer = reader->framework == TPP_FRAMEWORK_HF_TRAINER;
         assert_string_equal(script_run_value(&run, is_trainer ? "--model_name_or_path" : "--model"),
                             script_run_variable(&run, "MODEL"));

@@ -33,6 +33,7 @@ static const char *const launch_environment[] = {"MEGATRON_PATH=/opt/megatron",
                                                  "PRETRAINED_PATH=/pretrained",
                                                  "MAX_STEPS=1000",
                                                  "TRAIN_SCRIPT=sft.py",
+                                                 "BRIDGE_PATH=/opt/bridge $(touch trace)",
                                                  NULL};
 
 /* Llama 3 8B (Grattafiori et al. 2024, table 3) on 8 nodes of 8 H100, sequences of 8192, global batch 512, tp 4 * pp 4,

@@ -174,7 +174,7 @@ static void test_a_variable_that_is_not_set_stops_the_script(void **state)
     launch_case_init(&c);
     emit(&c, &script);
     for (size_t left_out = 0; left_out < 8; left_out++) {
-        const char *environment[16] = {NULL};
+        const char *environment[sizeof launch_environment / sizeof *launch_environment] = {NULL};
         char name[32] = {0};
         struct script_run run;
         size_t count = 0;

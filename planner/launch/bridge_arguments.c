@@ -1,0 +1,321 @@
+/* bridge_arguments.c - see bridge_arguments.h. */
+#include "planner/launch/bridge_arguments.h"
+
+#include "planner/launch/argument_map.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BOOL "true|false|True|False"
+#define ROW(name, kind, num_values, defaults, choices)                                                                 \
+    {name, TPP_LAUNCH_OPTION_##kind, num_values, TPP_RELEASE_V2_6, TPP_RELEASE_MAIN, defaults, choices},
+static const struct tpp_launch_option rows[] = {
+#include "planner/launch/bridge_options.inc"
+};
+#undef ROW
+#define NUM_ROWS (sizeof rows / sizeof *rows)
+
+static const struct {
+    const char *alias, *name;
+} aliases[] = {
+    {"-tp", "--tensor_model_parallel_size"},
+    {"-pp", "--pipeline_model_parallel_size"},
+    {"-cp", "--context_parallel_size"},
+    {"-vp", "--virtual_pipeline_model_parallel_size"},
+    {"-ep", "--expert_model_parallel_size"},
+    {"-etp", "--expert_tensor_parallel_size"},
+    {"-gb", "--global_batch_size"},
+    {"-mb", "--micro_batch_size"},
+    {"-ms", "--max_steps"},
+    {"-sl", "--seq_length"},
+};
+
+static int compare_name(const void *name, const void *row)
+{
+    return strcmp(name, ((const struct tpp_launch_option *)row)->name);
+}
+
+const struct tpp_launch_option *tpp_bridge_option_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        if (strcmp(name, aliases[i].alias) == 0)
+            name = aliases[i].name;
+    }
+    return bsearch(name, rows, NUM_ROWS, sizeof *rows, compare_name);
+}
+
+#define RULE(field) offsetof(struct tpp_megatron_settings, rules.field)
+#define HERE(field) offsetof(struct tpp_megatron_settings, field)
+
+/* The options in front: an override of the same key wins, wherever it stands. */
+static const struct tpp_argument_mapping option_mappings[] = {
+    {"--context_parallel_size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
+    {"--expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
+    {"--expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
+    {"--global_batch_size", TPP_SET_NUMBER, RULE(global_batch_size), NULL},
+    {"--micro_batch_size", TPP_SET_NUMBER, RULE(micro_batch_size), NULL},
+    {"--pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(pipeline_parallel), NULL},
+    {"--seq_length", TPP_SET_NUMBER, RULE(sequence_length), NULL},
+    {"--tensor_model_parallel_size", TPP_SET_NUMBER, RULE(tensor_parallel), NULL},
+    {"--virtual_pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(virtual_stages_per_rank), NULL},
+};
+
+static const struct tpp_argument_mapping key_mappings[] = {
+    {"ddp.bucket_size", TPP_SET_NUMBER, RULE(ddp_bucket_size), NULL},
+    {"ddp.data_parallel_sharding_strategy", TPP_SET_CHOICE, HERE(sharding),
+     "no_shard|optim|optim_grads|optim_grads_params"},
+    {"ddp.num_distributed_optimizer_instances", TPP_SET_NUMBER, RULE(optimizer_instances), NULL},
+    {"ddp.overlap_grad_reduce", TPP_SET_SWITCH, RULE(overlap_grad_reduce), NULL},
+    {"ddp.overlap_param_gather", TPP_SET_SWITCH, RULE(overlap_param_gather), NULL},
+    {"ddp.use_distributed_optimizer", TPP_SET_SWITCH, RULE(distributed_optimizer), NULL},
+    {"ddp.use_megatron_fsdp", TPP_SET_SWITCH, RULE(megatron_fsdp), NULL},
+    {"dataset.seq_length", TPP_SET_NUMBER, RULE(sequence_length), NULL},
+    {"mixed_precision", TPP_SET_SPECIAL, 0, NULL},
+    {"model.account_for_embedding_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_embedding), NULL},
+    {"model.account_for_loss_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_loss), NULL},
+    {"model.attention_dropout", TPP_SET_DOUBLE, HERE(attention_dropout), NULL},
+    {"model.context_parallel_size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
+    {"model.cp_comm_type", TPP_SET_SPECIAL, 0, NULL},
+    {"model.cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
+    {"model.expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
+    {"model.expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
+    {"model.hidden_dropout", TPP_SET_DOUBLE, HERE(hidden_dropout), NULL},
+    {"model.microbatch_group_size_per_vp_stage", TPP_SET_NUMBER, RULE(microbatch_group_size), NULL},
+    {"model.moe_shared_expert_overlap", TPP_SET_SWITCH, RULE(shared_expert_overlap), NULL},
+    {"model.moe_token_dispatcher_type", TPP_SET_CHOICE, RULE(dispatcher), "allgather|alltoall|alltoall_seq|flex"},
+    {"model.num_layers_in_first_pipeline_stage", TPP_SET_NUMBER, RULE(first_stage_layers), NULL},
+    {"model.num_layers_in_last_pipeline_stage", TPP_SET_NUMBER, RULE(last_stage_layers), NULL},
+    {"model.overlap_moe_expert_parallel_comm", TPP_SET_SWITCH, RULE(overlap_expert_comm), NULL},
+    {"model.overlap_p2p_comm", TPP_SET_SWITCH, RULE(overlap_p2p), NULL},
+    {"model.pipeline_model_parallel_layout", TPP_SET_SPECIAL, 0, NULL},
+    {"model.pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(pipeline_parallel), NULL},
+    {"model.recompute_granularity", TPP_SET_CHOICE, RULE(recompute), "none|selective|full"},
+    {"model.recompute_method", TPP_SET_CHOICE, RULE(recompute_method), "none|uniform|block"},
+    {"model.recompute_modules", TPP_SET_SPECIAL, 0, NULL},
+    {"model.recompute_num_layers", TPP_SET_NUMBER, RULE(recompute_num_layers), NULL},
+    {"model.sequence_parallel", TPP_SET_SWITCH, RULE(sequence_parallel), NULL},
+    {"model.tensor_model_parallel_size", TPP_SET_NUMBER, RULE(tensor_parallel), NULL},
+    {"model.tp_comm_overlap", TPP_SET_SWITCH, RULE(tp_comm_overlap), NULL},
+    {"model.virtual_pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(virtual_stages_per_rank), NULL},
+    {"optimizer.optimizer_cpu_offload", TPP_SET_SWITCH, RULE(optimizer_cpu_offload), NULL},
+    {"optimizer.use_precision_aware_optimizer", TPP_SET_SWITCH, RULE(precision_aware_optimizer), NULL},
+    {"peft.dim", TPP_SET_NUMBER, HERE(lora_rank), NULL},
+    {"peft.target_modules", TPP_SET_SPECIAL, 0, NULL},
+    {"train.global_batch_size", TPP_SET_NUMBER, RULE(global_batch_size), NULL},
+    {"train.micro_batch_size", TPP_SET_NUMBER, RULE(micro_batch_size), NULL},
+};
+
+/* These win over their fellows of ddp and model: the recipe's overlap settings are applied last. */
+static const struct tpp_argument_mapping overlap_mappings[] = {
+    {"comm_overlap.bucket_size", TPP_SET_NUMBER, RULE(ddp_bucket_size), NULL},
+    {"comm_overlap.overlap_grad_reduce", TPP_SET_SWITCH, RULE(overlap_grad_reduce), NULL},
+    {"comm_overlap.overlap_moe_expert_parallel_comm", TPP_SET_SWITCH, RULE(overlap_expert_comm), NULL},
+    {"comm_overlap.overlap_p2p_comm", TPP_SET_SWITCH, RULE(overlap_p2p), NULL},
+    {"comm_overlap.overlap_param_gather", TPP_SET_SWITCH, RULE(overlap_param_gather), NULL},
+    {"comm_overlap.tp_comm_overlap", TPP_SET_SWITCH, RULE(tp_comm_overlap), NULL},
+    {"dist.use_megatron_fsdp", TPP_SET_SWITCH, RULE(megatron_fsdp), NULL},
+};
+
+static const char *const needed[] = {
+    "--tensor_model_parallel_size",
+    "--pipeline_model_parallel_size",
+    "--context_parallel_size",
+    "--expert_model_parallel_size",
+    "--expert_tensor_parallel_size",
+    "--virtual_pipeline_model_parallel_size",
+    "--micro_batch_size",
+    "--global_batch_size",
+    "--seq_length",
+    "model.tensor_model_parallel_size",
+    "model.pipeline_model_parallel_size",
+    "model.context_parallel_size",
+    "model.expert_model_parallel_size",
+    "model.expert_tensor_parallel_size",
+    "model.virtual_pipeline_model_parallel_size",
+    "model.recompute_granularity",
+    "train.micro_batch_size",
+    "train.global_batch_size",
+    "dataset.seq_length",
+    NULL,
+};
+
+/* Bits of the names in "[a,b]" or "a"; unknown ones are the bit behind the last. */
+static unsigned bits_of_list(const char *list, const char *words)
+{
+    unsigned bits = 0;
+    while (*list != '\0') {
+        char word[64];
+        list += strspn(list, "[] ,'\"");
+        const size_t length = strcspn(list, "[] ,'\"");
+        snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), list);
+        if (length > 0)
+            bits |= 1u << tpp_word_index(words, word);
+        list += length;
+    }
+    return bits;
+}
+
+static void read_precision(const char *name, struct tpp_rule_settings *rules)
+{
+    const bool is_current = strstr(name, "current") != NULL, is_block = strstr(name, "subchannel") != NULL;
+    const bool is_mx = strstr(name, "mxfp8") != NULL, is_delayed = strstr(name, "delayed") != NULL;
+    rules->fp16 = strncmp(name, "fp16", 4) == 0;
+    rules->bf16 = !rules->fp16;
+    rules->fp8 = is_mx                                  ? TPP_RULE_FP8_E4M3
+                 : is_current || is_block || is_delayed ? TPP_RULE_FP8_HYBRID
+                                                        : TPP_RULE_FP8_NONE;
+    rules->fp8_recipe = is_mx        ? TPP_RULE_FP8_MXFP8
+                        : is_block   ? TPP_RULE_FP8_BLOCKWISE
+                        : is_current ? TPP_RULE_FP8_TENSORWISE
+                                     : TPP_RULE_FP8_DELAYED;
+    rules->fp8_param_gather = is_mx || is_current || is_delayed;
+}
+
+static void read_special(const struct tpp_argument *a, struct tpp_megatron_settings *s)
+{
+    const char *name = a->option->name, *value = a->num_values > 0 && !a->is_null ? a->values[0].text : "";
+    if (strcmp(name, "mixed_precision") == 0) {
+        read_precision(value, &s->rules);
+    } else if (strcmp(name, "model.pipeline_model_parallel_layout") == 0) {
+        s->rules.pipeline_layout = *value != '\0' ? value : NULL;
+    } else if (strcmp(name, "model.cp_comm_type") == 0) {
+        s->rules.context_types = bits_of_list(*value != '\0' ? value : "p2p", "p2p|all_gather|a2a|a2a+p2p");
+    } else if (strcmp(name, "model.recompute_modules") == 0) {
+        s->rules.recompute_modules =
+            bits_of_list(value, "core_attn|moe_act|layernorm|mla_up_proj|mlp|moe|shared_experts|gdn_norm_out");
+    } else {
+        const unsigned bits = bits_of_list(value, "linear_qkv|linear_proj|linear_fc1|linear_fc2");
+        s->lora_targets = bits == 1 ? TPP_LORA_QKV : bits == 3 ? TPP_LORA_ATTENTION : TPP_LORA_ALL_LINEAR;
+    }
+}
+
+static const char *text_of(const struct tpp_arguments *arguments, const char *name)
+{
+    const struct tpp_argument *argument = tpp_argument_find(arguments, name);
+    return argument != NULL && argument->is_known && !argument->is_null ? argument->values[0].text : "";
+}
+
+/* What recipes have in common (its recipes/common.py): pre-training, else fine-tuning; and what a recipe's name says.
+ */
+static struct tpp_megatron_settings defaults(const struct tpp_arguments *arguments)
+{
+    struct tpp_megatron_settings s = tpp_megatron_defaults(TPP_FRAMEWORK_NEMO, TPP_RELEASE_NEWEST);
+    const char *mode = text_of(arguments, "--mode"), *recipe = text_of(arguments, "--recipe");
+    const bool is_adapter =
+        *mode != '\0' ? strcmp(mode, "lora") == 0 || strcmp(mode, "dora") == 0 : strstr(recipe, "_peft") != NULL;
+    const bool is_sft = is_adapter || (*mode != '\0' ? strcmp(mode, "sft") == 0 : strstr(recipe, "_sft") != NULL);
+    s.rules.global_batch_size = is_sft ? 128 : 32;
+    s.rules.micro_batch_size = is_sft ? 1 : 2;
+    s.rules.sequence_length = is_sft ? 2048 : 4096;
+    s.rules.distributed_optimizer = true;
+    s.rules.overlap_grad_reduce = s.rules.overlap_param_gather = !is_sft;
+    s.rules.bf16 = true;
+    s.rules.dispatcher = TPP_RULE_ALLTOALL;
+    s.rules.grouped_gemm = true;
+    s.rules.num_data_sources = 1;
+    s.rules.has_train_iters = true;
+    s.cross_entropy_fusion = true;
+    s.trains_adapters = is_adapter;
+    s.gives_checkpoint = is_sft;
+    s.lora_rank = 32;
+    s.lora_targets = TPP_LORA_ALL_LINEAR;
+    s.hidden_dropout = s.attention_dropout = 0;
+    if (strstr(recipe, "_fp8") != NULL)
+        read_precision(strstr(recipe, "_fp8mx") != NULL ? "bf16_with_mxfp8" : "bf16_with_fp8_current", &s.rules);
+    return s;
+}
+
+/* The recipe's own sizes are not read. */
+static void say_what_is_assumed(const struct tpp_arguments *arguments, struct tpp_problems *problems)
+{
+    static const struct {
+        const char *key, *option;
+    } sizes[] = {
+        {"model.tensor_model_parallel_size", "--tensor_model_parallel_size"},
+        {"model.pipeline_model_parallel_size", "--pipeline_model_parallel_size"},
+        {"model.context_parallel_size", "--context_parallel_size"},
+        {"train.global_batch_size", "--global_batch_size"},
+        {"train.micro_batch_size", "--micro_batch_size"},
+        {"dataset.seq_length", "--seq_length"},
+    };
+    char missing[300] = "";
+    size_t length = 0;
+    const struct tpp_argument *recipe = tpp_bridge_recipe(arguments);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (tpp_argument_find(arguments, sizes[i].key) == NULL && tpp_argument_find(arguments, sizes[i].option) == NULL)
+            length += (size_t)snprintf(missing + length, sizeof missing - length, "%s%s", length > 0 ? ", " : "",
+                                       sizes[i].key);
+    }
+    if (length > 0)
+        tpp_problems_add(problems, "recipe-default", TPP_SEVERITY_WARNING, recipe != NULL ? recipe->word->line : 0,
+                         "write them as overrides, key=value",
+                         "the recipe sets %s: sizes of 1 and the batch and length of common recipes are assumed",
+                         missing);
+}
+
+/* A key of the sections that plans are made of that is like a known one; Hydra stops at keys that it does not know. */
+static void judge_keys(struct tpp_shell_words words, struct tpp_problems *problems)
+{
+    const char *names[NUM_ROWS + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < NUM_ROWS; i++) {
+        if (rows[i].name[0] != '-')
+            names[count++] = rows[i].name;
+    }
+    names[count] = NULL;
+    for (size_t i = 0; i < words.count && problems->count < 200; i++) {
+        const char *text = words.items[i].text + strspn(words.items[i].text, "+");
+        const size_t length = strcspn(text, "=");
+        char key[96];
+        const bool has_section =
+            strncmp(text, "model.", 6) == 0 || strncmp(text, "ddp.", 4) == 0 || strncmp(text, "train.", 6) == 0;
+        if (!has_section || text[length] != '=' || length >= sizeof key)
+            continue;
+        snprintf(key, sizeof key, "%.*s", (int)length, text);
+        const char *near = tpp_bridge_option_find(key) == NULL ? tpp_text_nearest(key, names) : NULL;
+        char hint[160];
+        snprintf(hint, sizeof hint, "did you mean %s?", near != NULL ? near : "");
+        if (near != NULL)
+            tpp_problems_add(problems, "unknown-option", TPP_SEVERITY_WARNING, words.items[i].line, hint,
+                             "%s is no key that is known here", key);
+    }
+}
+
+#define MAP(table, needed_names)                                                                                       \
+    {                                                                                                                  \
+        table, sizeof table / sizeof *table, needed_names, read_special                                                \
+    }
+
+enum tpp_code tpp_bridge_read(struct tpp_shell_words words, const struct tpp_shell_script *script,
+                              struct tpp_arguments *arguments, struct tpp_megatron_settings *out,
+                              struct tpp_problems *problems, struct tpp_error *err)
+{
+    const struct tpp_argument_dialect dialect = {.framework = "Megatron-Bridge",
+                                                 .find = tpp_bridge_option_find,
+                                                 .release = TPP_RELEASE_NEWEST,
+                                                 .has_overrides = true,
+                                                 .takes_foreign = true,
+                                                 .is_partial = true};
+    const struct tpp_argument_map maps[] = {MAP(option_mappings, needed), MAP(key_mappings, needed),
+                                            MAP(overlap_mappings, needed)};
+    enum tpp_code code = tpp_arguments_read(words, script, &dialect, arguments, problems, err);
+    if (code != TPP_OK) {
+        *out = tpp_megatron_defaults(TPP_FRAMEWORK_NEMO, TPP_RELEASE_NEWEST);
+        return code;
+    }
+    *out = defaults(arguments);
+    judge_keys(words, problems);
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        tpp_arguments_map(arguments, script, &maps[i], out, problems);
+    say_what_is_assumed(arguments, problems);
+    if (strstr(text_of(arguments, "mixed_precision"), "nvfp4") != NULL)
+        tpp_problems_add(problems, "not-modelled", TPP_SEVERITY_WARNING,
+                         tpp_argument_line(arguments, "mixed_precision"), "",
+                         "NVFP4 is not modelled: the products are costed in bf16");
+    out->gradients_in_bf16 = false;
+    if (out->rules.virtual_stages_per_rank == TPP_RULE_UNSET) /* one chunk: sent and received in one batch */
+        out->rules.overlap_p2p = true;
+    out->rules.max_position_embeddings = out->rules.sequence_length;
+    return TPP_OK;
+}

@@ -1,0 +1,163 @@
+/* Command lines of Megatron-Bridge's run_recipe.py: options and overrides, in the order of precedence of its source. */
+#include "costmodel/model/presets.h"
+#include "planner/launch/bridge_arguments.h"
+#include "planner/launch/launch_line.h"
+#include "planner/launch/swift_arguments.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct reading {
+    struct tpp_shell_script *script;
+    struct tpp_launch_line line;
+    struct tpp_arguments arguments;
+    struct tpp_megatron_settings settings;
+    struct tpp_problems problems;
+};
+
+static void read_script(struct reading *r, const char *text)
+{
+    struct tpp_error err = {.code = TPP_OK};
+    enum tpp_framework framework;
+    memset(r, 0, sizeof *r);
+    if (tpp_shell_read(text, strlen(text), "t", NULL, 0, &r->script, &err) != TPP_OK ||
+        tpp_launch_line_find(r->script, "t", &r->line, &err) != TPP_OK ||
+        tpp_launch_line_framework(&r->line, "t", &framework, &err) != TPP_OK)
+        fail_msg("%s at %s", err.message, err.where);
+    assert_int_equal(framework, TPP_FRAMEWORK_NEMO);
+    assert_int_equal(tpp_bridge_read(r->line.arguments, r->script, &r->arguments, &r->settings, &r->problems, &err),
+                     TPP_OK);
+}
+
+static void release_reading(struct reading *r)
+{
+    tpp_problems_release(&r->problems);
+    tpp_arguments_release(&r->arguments);
+    tpp_shell_free(r->script);
+}
+
+static const struct tpp_problem *find(const struct reading *r, const char *code)
+{
+    for (size_t i = 0; i < r->problems.count; i++) {
+        if (strcmp(r->problems.items[i].code, code) == 0)
+            return &r->problems.items[i];
+    }
+    return NULL;
+}
+
+/* run_recipe.py: "the trailing KEY=VALUE override takes precedence" over the option of the same field. */
+static void test_an_override_wins_over_an_option(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "torchrun --nproc_per_node=8 run_recipe.py --model llama31_8b --mode pretrain \\\n"
+                    "  model.tensor_model_parallel_size=4 train.global_batch_size=96 -tp 2 -pp 2 -gb 64 -vp=4");
+    assert_int_equal(r.settings.rules.tensor_parallel, 4);
+    assert_int_equal(r.settings.rules.pipeline_parallel, 2);
+    assert_int_equal(r.settings.rules.global_batch_size, 96);
+    assert_int_equal(r.settings.rules.virtual_stages_per_rank, 4);
+    assert_int_equal(tpp_argument_line(&r.arguments, "model.tensor_model_parallel_size"), 2);
+    assert_ptr_equal(tpp_bridge_model(tpp_bridge_recipe(&r.arguments)), tpp_model_preset("llama3.1-8b"));
+    const struct tpp_problem *assumed = find(&r, "recipe-default");
+    assert_non_null(assumed);
+    assert_non_null(strstr(assumed->message, "train.micro_batch_size"));
+    assert_null(strstr(assumed->message, "global_batch_size"));
+    release_reading(&r);
+}
+
+static void test_values_in_the_grammar_of_hydra(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(
+        &r, "srun python run_recipe.py --recipe qwen25_7b_peft_1gpu_h100_bf16_config \\\n"
+            " '++model.recompute_granularity=\"selective\"' +model.recompute_modules=[core_attn,moe_act] \\\n"
+            " model.virtual_pipeline_model_parallel_size=4 model.virtual_pipeline_model_parallel_size=null \\\n"
+            " ddp.overlap_grad_reduce=True 'peft.target_modules=[linear_qkv, linear_proj]' peft.dim=8 \\\n"
+            " mixed_precision=bf16-with-fp8-subchannel-scaling-mixed 'optimizer.lr=${oc.env:LR}' comm_overlap=null \\\n"
+            " 'logger.wandb_project=a=b'");
+    const struct tpp_rule_settings *rules = &r.settings.rules;
+    assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
+    assert_int_equal(rules->recompute, TPP_RULE_GRANULARITY_SELECTIVE);
+    assert_int_equal(rules->recompute_modules, 3);
+    assert_int_equal(rules->virtual_stages_per_rank, TPP_RULE_UNSET);
+    assert_true(rules->overlap_grad_reduce);
+    assert_true(r.settings.trains_adapters);
+    assert_int_equal(r.settings.lora_rank, 8);
+    assert_int_equal(r.settings.lora_targets, TPP_LORA_ATTENTION);
+    assert_int_equal(rules->fp8_recipe, TPP_RULE_FP8_BLOCKWISE);
+    assert_false(rules->fp8_param_gather);
+    assert_ptr_equal(tpp_bridge_model(tpp_bridge_recipe(&r.arguments)), tpp_model_preset("qwen2.5-7b"));
+    release_reading(&r);
+}
+
+static void test_broken_rules_and_keys_at_their_lines(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "torchrun --nproc_per_node=8 run_recipe.py --model llama31_8b --mode pretrain \\\n"
+                    "  -tp 3 \\\n"
+                    "  model.pipeline_model_paralel_size=2 train.micro_batch_size=1 train.global_batch_size=64 \\\n"
+                    "  dataset.seq_length=8k");
+    r.settings.rules.world_size = 8;
+    r.settings.rules.compute_capability = 9.0;
+    tpp_swift_set_shape(&r.settings, tpp_model_preset("llama3.1-8b"));
+    tpp_megatron_find_violations(&r.arguments, &r.settings.rules, TPP_RELEASE_NEWEST, 1, &r.problems);
+    const struct tpp_problem *problem = find(&r, "ML-1"); /* 8 GPUs are no multiple of 3 */
+    assert_non_null(problem);
+    assert_int_equal(problem->line, 2);
+    problem = find(&r, "unknown-option");
+    assert_non_null(problem);
+    assert_int_equal(problem->line, 3);
+    assert_string_equal(problem->hint, "did you mean model.pipeline_model_parallel_size?");
+    problem = find(&r, "bad-value");
+    assert_non_null(problem);
+    assert_int_equal(problem->line, 4);
+    assert_true(r.settings.is_incomplete);
+    release_reading(&r);
+}
+
+/* ModelParallelConfig: sizes are int, virtual stages Optional[int]. */
+static void test_a_size_cannot_be_null(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "torchrun run_recipe.py --model llama31_8b --mode pretrain model.tensor_model_parallel_size=null");
+    assert_non_null(find(&r, "bad-value"));
+    assert_true(r.settings.is_incomplete);
+    assert_int_equal(r.settings.rules.tensor_parallel, 1);
+    release_reading(&r);
+}
+
+static void test_every_recipe_is_of_a_shipped_model(void **state)
+{
+    static const char *const models[] = {"llama2-7b", "llama3.1-405b", "qwen3-30b-a3b", "deepseek-v3", "gpt3-175b"};
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const struct tpp_model *model = tpp_model_preset(models[i]);
+        assert_non_null(model);
+        assert_non_null(tpp_bridge_recipe_of(model, TPP_TASK_PRETRAIN));
+    }
+    assert_null(
+        tpp_bridge_recipe_of(tpp_model_preset("llama2-7b"), TPP_TASK_LORA)); /* has a recipe to pre-train alone */
+    assert_string_equal(tpp_bridge_recipe_of(tpp_model_preset("qwen3-30b-a3b"), TPP_TASK_LORA), "qwen3_30b_a3b");
+    struct tpp_model other = *tpp_model_preset("llama3.1-8b"); /* the name alone does not make it that model */
+    other.num_layers++;
+    assert_null(tpp_bridge_recipe_of(&other, TPP_TASK_PRETRAIN));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_override_wins_over_an_option),
+        cmocka_unit_test(test_values_in_the_grammar_of_hydra),
+        cmocka_unit_test(test_broken_rules_and_keys_at_their_lines),
+        cmocka_unit_test(test_a_size_cannot_be_null),
+        cmocka_unit_test(test_every_recipe_is_of_a_shipped_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
