@@ -1,6 +1,7 @@
 #include "cli/check_config.h"
 
 #include "costmodel/model/model_reader.h"
+#include "planner/launch/config/script_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,13 +120,14 @@ enum tpp_code tpp_check_config(struct tpp_check *check, struct tpp_error *err)
 {
     struct tpp_config *config;
     const struct tpp_configuration *configuration;
+    enum tpp_framework wanted;
     enum tpp_code code = tpp_config_read(check->text, strlen(check->text), check->file,
                                          tpp_config_format_of(check->file, check->text), &config, err);
     if (code != TPP_OK)
         return code;
     code = tpp_configuration_find(config, check->file, &configuration, err);
     if (code == TPP_OK && check->arguments->framework != NULL &&
-        strcmp(check->arguments->framework, tpp_framework_name(configuration->framework)) != 0)
+        (!tpp_framework_parse(check->arguments->framework, &wanted) || wanted != configuration->framework))
         code = fail_framework(check, configuration, err);
     if (code == TPP_OK)
         code = judge(check, config, configuration, given_world(check), err);
@@ -137,7 +139,8 @@ enum tpp_code tpp_check_config(struct tpp_check *check, struct tpp_error *err)
 
 bool tpp_check_has_config(enum tpp_framework framework)
 {
-    return tpp_configuration_of(framework) != NULL;
+    const struct tpp_configuration *configuration = tpp_configuration_of(framework);
+    return configuration != NULL && !configuration->leaves_options;
 }
 
 /* True when the word, up to a =, is `name`, with '-' and '_' alike. */
@@ -160,28 +163,6 @@ static const struct tpp_shell_word *value_at(struct tpp_shell_words words, size_
         return NULL;
     *value = equals != NULL ? equals + 1 : words.items[behind].text;
     return &words.items[behind];
-}
-
-static const char filled[] = ".filled.yaml"; /* a copy, with what the user sets filled in */
-
-/* The path before it was filled in. */
-static void plain_path(const char *path, char *plain, size_t size)
-{
-    const size_t length = strlen(path), ending = sizeof filled - 1;
-    snprintf(plain, size, "%s", path);
-    if (length > ending && length < size && strcmp(path + length - ending, filled) == 0)
-        snprintf(plain, size, "%.*s", (int)(length - ending), path);
-}
-
-static const struct tpp_shell_file *find_file(const struct tpp_check *check, const char *path)
-{
-    size_t count;
-    const struct tpp_shell_file *files = tpp_shell_files(check->script, &count);
-    for (size_t i = count; i > 0; i--) {
-        if (strcmp(files[i - 1].path.text, path) == 0)
-            return &files[i - 1];
-    }
-    return NULL;
 }
 
 /* The word that names the configuration; NULL: none does. */
@@ -223,34 +204,6 @@ static enum tpp_code apply_options(const struct tpp_launch_line *line, struct tp
     return code;
 }
 
-/* *config is NULL when the script neither writes the file nor has it beside it. */
-static enum tpp_code read_named(struct tpp_check *check, const struct tpp_shell_word *word, const char *path,
-                                struct tpp_config **config, struct tpp_error *err)
-{
-    const enum tpp_config_format format =
-        check->framework == TPP_FRAMEWORK_TORCHTITAN ? TPP_CONFIG_TOML : TPP_CONFIG_YAML;
-    char plain[1024], *text;
-    size_t length;
-    plain_path(path, plain, sizeof plain);
-    const struct tpp_shell_file *file = find_file(check, plain);
-    if (file != NULL) {
-        enum tpp_code code =
-            tpp_config_read(file->content.text, strlen(file->content.text), plain, format, config, err);
-        if (code == TPP_OK)
-            tpp_config_shift_lines(*config, file->content.line > 0 ? file->content.line - 1 : 0);
-        return code;
-    }
-    struct tpp_shell_word named = *word;
-    named.text = plain;
-    if (!tpp_shell_open(check->script, &named, &text, &length))
-        return TPP_OK;
-    enum tpp_code code = tpp_config_read(text, length, plain, format, config, err);
-    if (code == TPP_OK)
-        tpp_config_set_lines(*config, word->line);
-    free(text);
-    return code;
-}
-
 enum tpp_code tpp_check_config_of_script(struct tpp_check *check, int64_t world_size, struct tpp_error *err)
 {
     const struct tpp_configuration *configuration = tpp_configuration_of(check->framework);
@@ -258,7 +211,8 @@ enum tpp_code tpp_check_config_of_script(struct tpp_check *check, int64_t world_
     const char *path = "";
     const struct tpp_shell_word *word = config_word(&check->line, &path);
     struct tpp_config *config = NULL;
-    enum tpp_code code = word != NULL ? read_named(check, word, path, &config, err) : TPP_OK;
+    const enum tpp_config_format format = is_titan ? TPP_CONFIG_TOML : TPP_CONFIG_YAML;
+    enum tpp_code code = word != NULL ? tpp_config_of_script(check->script, word, path, format, &config, err) : TPP_OK;
     if (code == TPP_OK && config == NULL && (word != NULL || !is_titan))
         tpp_problems_add(&check->problems, "unknown-config", TPP_SEVERITY_WARNING, check->line.command->line,
                          "put it beside the script, or write it there with a here-document, to have it checked",

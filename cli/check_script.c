@@ -5,6 +5,7 @@
 #include "costmodel/model/model_reader.h"
 #include "hwprofiles/profiles.h"
 #include "planner/launch/bridge_arguments.h"
+#include "planner/launch/config/accelerate.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
@@ -66,8 +67,8 @@ static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *e
         check->framework != TPP_FRAMEWORK_MS_SWIFT && check->framework != TPP_FRAMEWORK_HF_TRAINER &&
         check->framework != TPP_FRAMEWORK_NEMO && !tpp_check_has_config(check->framework))
         return tpp_fail(err, TPP_E_NOT_BUILT, check->file,
-                        "scripts of megatron-lm, megatron-deepspeed, megatron-bridge, ms-swift, hf-trainer, torchtitan "
-                        "and nanotron are read; use "
+                        "scripts of megatron-lm, megatron-deepspeed, megatron-bridge, ms-swift, hf-trainer, accelerate, "
+                        "torchtitan and nanotron are read; use "
                         "tp-plan predict with the same sizes in --strategy",
                         "scripts of %s are not read in this release", tpp_framework_name(check->framework));
     return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
@@ -414,6 +415,8 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
         code = tpp_model_find(check->arguments->model, &model, err);
     if (code == TPP_OK)
         code = read_options(check, err);
+    if (code == TPP_OK && check->line.launcher == TPP_LAUNCHER_ACCELERATE && is_trainer(check))
+        code = tpp_accelerate_read(&check->line, check->script, &check->settings, &check->problems, err);
     if (code != TPP_OK)
         return code;
     check->settings.rules.compute_capability = check->inputs.hardware.gpu.compute_capability;

@@ -15,7 +15,7 @@ static const struct tpp_option script_options[] = {
     {"model", 'm', TPP_OPTION_TEXT, ARG(model), "NAME|FILE",
      .help = "the model that is trained, instead of the shape in the script's options"},
     {"framework", 'f', TPP_OPTION_CHOICE, ARG(framework),
-     .choices = "megatron-lm|megatron-deepspeed|nemo|megatron-bridge|ms-swift|hf-trainer|torchtitan|nanotron",
+     .choices = "megatron-lm|megatron-deepspeed|nemo|megatron-bridge|ms-swift|hf-trainer|accelerate|torchtitan|nanotron",
      .help = "what the script starts [found from its options]"},
     {"framework-version", 0, TPP_OPTION_TEXT, ARG(framework_version), "RELEASE",
      .help = "release of the framework, as in 0.14 [newest known]"},
@@ -73,8 +73,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
 const struct tpp_command tpp_command_check = {
     .name = "check",
     .summary = "check a launch script or configuration: accepted, fits, fast?",
-    .about = "Reads a bash script without running anything in it, or the TOML or YAML configuration of torchtitan or "
-             "nanotron, and says what the framework refuses and in which line, "
+    .about = "Reads a bash script without running anything in it, or the TOML or YAML configuration of torchtitan, "
+             "nanotron or accelerate, and says what the framework refuses and in which line, "
              "whether it fits, how fast it is, and which plan would be better. Fails (exit code 1) when it would not "
              "start or not fit; '-' reads standard input.",
     .operands = "SCRIPT",

@@ -3,7 +3,8 @@
 #define JOB(field) offsetof(struct tpp_job_arguments, field)
 #define PIN(field) offsetof(struct tpp_pin_arguments, field)
 #define FRAMEWORKS                                                                                                     \
-    "megatron-lm|megatron-deepspeed|nemo|ms-swift|torchtitan|llm-foundry|hf-trainer|nanotron|other|megatron-bridge"
+    "megatron-lm|megatron-deepspeed|nemo|ms-swift|torchtitan|llm-foundry|hf-trainer|nanotron|other|megatron-bridge|"        \
+    "accelerate"
 
 const struct tpp_option tpp_training_options[] = {
     {"model", 'm', TPP_OPTION_TEXT, JOB(model), "NAME|FILE", .required = true,

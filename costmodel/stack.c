@@ -189,10 +189,10 @@ const char *tpp_framework_name(enum tpp_framework framework)
 
 bool tpp_framework_parse(const char *text, enum tpp_framework *out)
 {
-    if (strcmp(text, "megatron-bridge") == 0) { /* what NeMo became */
-        *out = TPP_FRAMEWORK_NEMO;
-        return true;
-    }
+    if (strcmp(text, "megatron-bridge") == 0) /* what NeMo became */
+        text = frameworks[TPP_FRAMEWORK_NEMO].name;
+    if (strcmp(text, "accelerate") == 0)
+        text = frameworks[TPP_FRAMEWORK_HF_TRAINER].name;
     for (int i = 0; i < TPP_FRAMEWORK_COUNT; i++) {
         if (strcmp(text, frameworks[i].name) == 0) {
             *out = (enum tpp_framework)i;

@@ -114,6 +114,7 @@ enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gp
 
 const char *tpp_framework_name(enum tpp_framework framework); /* "megatron-lm", "megatron-deepspeed", "nemo", "ms-swift",
                                                                  "torchtitan", "llm-foundry", "hf-trainer", "nanotron", "other" */
+/* One of those names, "megatron-bridge" (nemo), or "accelerate": the Trainer, whose default engine is FSDP. */
 bool tpp_framework_parse(const char *text, enum tpp_framework *out);
 /* Engines that a framework can run with; TPP_FRAMEWORK_OTHER takes any. */
 bool tpp_framework_has_engine(enum tpp_framework framework, enum tpp_engine engine);

@@ -29,6 +29,7 @@ tpp_launch_emit_function tpp_launch_emit_megatron_deepspeed;             /* mega
 tpp_launch_emit_function tpp_launch_emit_megatron_bridge;                /* megatron_bridge.c */
 tpp_launch_emit_function tpp_launch_emit_swift_megatron;                 /* swift_megatron.c */
 tpp_launch_emit_function tpp_launch_emit_swift, tpp_launch_emit_trainer; /* trainer.c */
+tpp_launch_emit_function tpp_launch_emit_accelerate;                     /* trainer.c */
 tpp_launch_emit_function tpp_launch_emit_nanotron;                       /* config/nanotron.c */
 tpp_launch_emit_function tpp_launch_emit_torchtitan;                     /* config/torchtitan_write.c */
 

@@ -18,6 +18,8 @@ static const struct tpp_launch_emitter emitters[] = {
      tpp_launch_emit_swift},
     {TPP_FRAMEWORK_HF_TRAINER, 1u << TPP_ENGINE_DEEPSPEED, "Hugging Face's Trainer", false, tpp_trainer_option_find,
      tpp_launch_emit_trainer},
+    {TPP_FRAMEWORK_HF_TRAINER, 1u << TPP_ENGINE_FSDP1 | 1u << TPP_ENGINE_FSDP2, "accelerate", false,
+     tpp_trainer_option_find, tpp_launch_emit_accelerate},
     {TPP_FRAMEWORK_TORCHTITAN, TPP_LAUNCH_ANY_ENGINE, "torchtitan", false, NULL, tpp_launch_emit_torchtitan},
     {TPP_FRAMEWORK_NANOTRON, TPP_LAUNCH_ANY_ENGINE, "nanotron", false, NULL, tpp_launch_emit_nanotron},
 };

@@ -74,6 +74,10 @@ static const char *const launcher_flags[] = {"--standalone",
                                              "--bind_cores_to_rank",
                                              "--force_ssh",
                                              "--elastic_training",
+                                             "--use_fsdp",
+                                             "--use_deepspeed",
+                                             "--use_parallelism_config",
+                                             "--multi_gpu",
                                              NULL};
 
 static bool is_flag(const char *word)
@@ -110,6 +114,7 @@ static void take_option(struct tpp_launch_line *line, const char *name, const st
 /* The options of torchrun, deepspeed or accelerate from `at` on; returns where the program is. */
 static size_t read_launcher(struct tpp_launch_line *line, struct tpp_shell_words words, size_t at)
 {
+    const size_t begin = at;
     while (at < words.count && words.items[at].text[0] == '-') {
         const struct tpp_shell_word *word = &words.items[at];
         const char *equals = strchr(word->text, '=');
@@ -123,6 +128,7 @@ static size_t read_launcher(struct tpp_launch_line *line, struct tpp_shell_words
             at++;
         }
     }
+    line->launcher_options = (struct tpp_shell_words){words.items + begin, at - begin};
     return at;
 }
 
@@ -335,7 +341,7 @@ enum tpp_code tpp_launch_line_framework(const struct tpp_launch_line *line, cons
         *framework = TPP_FRAMEWORK_NEMO;
     else if (has_argument(line, "--deepspeed_config") || has_argument(line, "--deepspeed"))
         *framework = has_argument(line, "--num_layers") ? TPP_FRAMEWORK_MEGATRON_DEEPSPEED : TPP_FRAMEWORK_HF_TRAINER;
-    else if (has_argument(line, "--per_device_train_batch_size"))
+    else if (has_argument(line, "--per_device_train_batch_size") || line->launcher == TPP_LAUNCHER_ACCELERATE)
         *framework = TPP_FRAMEWORK_HF_TRAINER;
     else if (has_argument(line, "--num_layers") || has_argument(line, "--micro_batch_size") ||
              has_argument(line, "--tensor_model_parallel_size"))

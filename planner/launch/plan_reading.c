@@ -251,15 +251,17 @@ static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release r
     stack->vocabulary_multiple = size_of(s->vocabulary_multiple);
 }
 
-/* Hugging Face's layers under DeepSpeed or DistributedDataParallel. */
+/* Hugging Face's layers under DeepSpeed, FSDP or DistributedDataParallel. */
 static void read_trainer_stack(const struct tpp_megatron_settings *s, const struct tpp_hardware *hardware,
                                const struct tpp_job *job, struct tpp_stack *stack)
 {
     const enum tpp_framework framework = s->rules.framework;
     tpp_stack_defaults(framework, &hardware->gpu, job, stack);
-    tpp_stack_set_engine(stack,
-                         s->deepspeed || framework == TPP_FRAMEWORK_MS_SWIFT ? TPP_ENGINE_DEEPSPEED : TPP_ENGINE_DDP,
-                         &hardware->gpu, job);
+    const enum tpp_engine engine = s->deepspeed || framework == TPP_FRAMEWORK_MS_SWIFT ? TPP_ENGINE_DEEPSPEED
+                                   : s->rules.fsdp_version == 2                        ? TPP_ENGINE_FSDP2
+                                   : s->rules.fsdp_version == 1                        ? TPP_ENGINE_FSDP1
+                                                                                       : TPP_ENGINE_DDP;
+    tpp_stack_set_engine(stack, engine, &hardware->gpu, job);
     if (s->attention == TPP_MEGATRON_ATTENTION_LOCAL)
         stack->attention = TPP_ATTENTION_EAGER;
 }

@@ -261,6 +261,28 @@ void tpp_script_torchrun(struct tpp_script *script, const struct tpp_launch_requ
     }
 }
 
+void tpp_script_accelerate(struct tpp_script *script, const struct tpp_launch_request *request, const char *variable,
+                           const char *entry, const char *arguments)
+{
+    if (request->slurm) {
+        append_slurm_nodes(script->out, request);
+        tpp_text_format(script->out,
+                        "srun --kill-on-bad-exit=1 bash -c 'exec accelerate launch --machine_rank \"$SLURM_PROCID\" "
+                        "--main_process_ip \"$MASTER_ADDR\" --main_process_port \"$MASTER_PORT\" \"$@\"' accelerate "
+                        "\\\n    --config_file \"$%s\" %s %s\n",
+                        variable, entry, arguments);
+    } else if (request->num_nodes == 1) {
+        tpp_text_format(script->out, "exec accelerate launch --config_file \"$%s\" \\\n    %s %s\n", variable, entry,
+                        arguments);
+    } else {
+        tpp_text_format(script->out,
+                        "exec accelerate launch --config_file \"$%s\" --machine_rank \"$NODE_RANK\" \\\n"
+                        "    --main_process_ip \"$MASTER_ADDR\" --main_process_port \"${MASTER_PORT:-29500}\" \\\n"
+                        "    %s %s\n",
+                        variable, entry, arguments);
+    }
+}
+
 void tpp_script_per_node(struct tpp_script *script, const struct tpp_launch_request *request, const char *program,
                          const char *arguments)
 {

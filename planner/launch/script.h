@@ -58,6 +58,9 @@ void tpp_script_config(struct tpp_script *script, const struct tpp_launch_reques
 /* Starts `entry` (shell text) with `arguments` (shell text) on every rank: torchrun, under srun when asked for. */
 void tpp_script_torchrun(struct tpp_script *script, const struct tpp_launch_request *request, const char *entry,
                          const char *arguments);
+/* The same with accelerate launch; sizes are those of the configuration file that the shell variable names. */
+void tpp_script_accelerate(struct tpp_script *script, const struct tpp_launch_request *request, const char *variable,
+                           const char *entry, const char *arguments);
 /* Starts `program` (shell text), which starts the ranks of its node by itself from NPROC_PER_NODE, NNODES, NODE_RANK,
  * MASTER_ADDR and MASTER_PORT, once on every node. */
 void tpp_script_per_node(struct tpp_script *script, const struct tpp_launch_request *request, const char *program,

@@ -1,5 +1,7 @@
 /* trainer.c - launch scripts of Hugging Face's Trainer with DeepSpeed, and of ms-swift's Transformers side (swift sft,
- * swift pt), with the ds_config.json of both (launch formats, sections 3 and 4). The model comes from its own files. */
+ * swift pt), with the ds_config.json of both, and of the Trainer with FSDP under accelerate (launch formats, sections 3
+ * to 5). The model comes from its own files. */
+#include "planner/launch/config/accelerate.h"
 #include "planner/launch/deepspeed_json.h"
 #include "planner/launch/emitter.h"
 #include "planner/launch/refusal.h"
@@ -9,7 +11,7 @@
 /* The same things by other names. */
 struct names {
     const char *framework, *model, *dataset, *attention, *adapters, *lora_rank, *lora_targets;
-    bool is_swift;
+    bool is_swift, is_fsdp;
 };
 static const struct names hugging_face = {
     .framework = "Hugging Face's Trainer",
@@ -18,6 +20,15 @@ static const struct names hugging_face = {
     .attention = "--attn_implementation",
     .lora_rank = "--lora_r",
     .lora_targets = "--lora_target_modules",
+};
+static const struct names accelerate = {
+    .framework = "accelerate",
+    .model = "--model_name_or_path",
+    .dataset = "--dataset_name",
+    .attention = "--attn_implementation",
+    .lora_rank = "--lora_r",
+    .lora_targets = "--lora_target_modules",
+    .is_fsdp = true,
 };
 static const struct names swift = {
     .framework = "ms-swift",
@@ -38,12 +49,13 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, const 
     const struct tpp_job *job = request->job;
     const bool is_partial = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_num_layers > 1;
     const struct tpp_refusal refusals[] = {
-        {s->tensor_parallel > 1, "strategy.tensor_parallel", "it has no tensor parallelism in training"},
+        {s->tensor_parallel > 1 && !names->is_fsdp, "strategy.tensor_parallel",
+         "it has no tensor parallelism in training"},
         {s->pipeline_parallel > 1, "strategy.pipeline_parallel", "it has no pipeline"},
         {s->expert_parallel > 1, "strategy.expert_parallel", "experts are not spread over ranks"},
-        {s->context_parallel > 1 && !names->is_swift, "strategy.context_parallel",
+        {s->context_parallel > 1 && !names->is_swift && !names->is_fsdp, "strategy.context_parallel",
          "it has no sequence parallelism over ranks"},
-        {s->context_parallel > 1 && s->context_kind != TPP_CONTEXT_ULYSSES, "strategy.context_kind",
+        {s->context_parallel > 1 && !names->is_fsdp && s->context_kind != TPP_CONTEXT_ULYSSES, "strategy.context_kind",
          "its sequence parallelism over ranks is Ulysses"},
         {s->recompute == TPP_RECOMPUTE_SELECTIVE || is_partial, "strategy.recompute",
          "gradient checkpointing is of every layer, or of none"},
@@ -59,6 +71,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, const 
                                            "choose another plan or framework", err);
     if (code == TPP_OK)
         code = tpp_launch_check_plain(request, sentence, err);
+    if (code == TPP_OK && names->is_fsdp)
+        return tpp_accelerate_check(request, err);
     return code != TPP_OK ? code : tpp_deepspeed_json_check(request, TPP_DEEPSPEED_TRAINER, names->framework, err);
 }
 
@@ -114,10 +128,13 @@ static void write_adapters(struct tpp_script *script, const struct tpp_job *job,
     }
 }
 
-static const char *attention_of(enum tpp_attention_kernel kernel, const struct names *names)
+/* Context parallelism of PyTorch replaces the attention of scaled_dot_product_attention alone. */
+static const char *attention_of(const struct tpp_launch_request *request, const struct names *names)
 {
-    if (kernel == TPP_ATTENTION_EAGER)
+    if (request->stack->attention == TPP_ATTENTION_EAGER)
         return "eager";
+    if (names->is_fsdp && request->strategy->context_parallel > 1)
+        return "sdpa";
     return names->is_swift ? "flash_attn" : "flash_attention_2";
 }
 
@@ -126,23 +143,29 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
 {
     const struct tpp_strategy *s = request->strategy;
     const struct tpp_job *job = request->job;
+    if (names->is_fsdp && job->task == TPP_TASK_QLORA)
+        tpp_script_comment(script, "FSDP shards weights of one type: let TRAIN_SCRIPT store the 4-bit ones in the type of "
+                                   "the model (bnb_4bit_quant_storage).");
     tpp_script_array_begin(script, "TRAINING_ARGS");
     write_adapters(script, job, names);
     tpp_script_integer(script, "--per_device_train_batch_size", s->micro_batch_size);
     tpp_script_integer(script, "--gradient_accumulation_steps", (int64_t)s->num_micro_batches);
     tpp_script_integer(script, "--max_length", (int64_t)job->sequence_length);
     tpp_script_expression(script, "--packing", "true"); /* every sequence is as long as planned */
-    if (s->context_parallel > 1)
+    if (s->context_parallel > 1 && !names->is_fsdp)
         tpp_script_integer(script, "--sequence_parallel_size", s->context_parallel);
-    tpp_script_expression(script, "--gradient_checkpointing", s->recompute == TPP_RECOMPUTE_FULL ? "true" : "false");
+    /* The Trainer refuses both; FSDP's own does not gather the weights of a layer twice. */
+    tpp_script_expression(script, "--gradient_checkpointing",
+                          s->recompute == TPP_RECOMPUTE_FULL && !names->is_fsdp ? "true" : "false");
     tpp_script_expression(script, job->precision == TPP_PRECISION_FP16 ? "--fp16" : "--bf16", "true");
-    tpp_script_word(script, names->attention, attention_of(request->stack->attention, names));
+    tpp_script_word(script, names->attention, attention_of(request, names));
     tpp_script_expression(script, "--max_steps", "\"$MAX_STEPS\"");
     tpp_script_expression(script, "--learning_rate", "\"$LR\"");
     tpp_script_expression(script, names->model, "\"$MODEL\"");
     tpp_script_expression(script, names->dataset, "\"$DATASET\"");
     tpp_script_expression(script, "--output_dir", "\"$OUTPUT_DIR\"");
-    tpp_script_expression(script, "--deepspeed", "\"$DS_CONFIG\"");
+    if (!names->is_fsdp)
+        tpp_script_expression(script, "--deepspeed", "\"$DS_CONFIG\"");
     tpp_script_array_end(script);
 }
 
@@ -155,18 +178,22 @@ static enum tpp_code emit(const struct tpp_launch_request *request, struct tpp_s
     if (code != TPP_OK)
         return code;
     tpp_text_init(&config);
-    code = tpp_deepspeed_json_write(request, TPP_DEEPSPEED_TRAINER, &config, err);
+    code = names->is_fsdp ? tpp_accelerate_write(request, &config, err)
+                          : tpp_deepspeed_json_write(request, TPP_DEEPSPEED_TRAINER, &config, err);
     tpp_script_header(script, request);
     write_required(script, request, names);
     tpp_script_environment(script, request);
     tpp_text_append(script->out, "\n");
-    tpp_script_config(script, request, "DS_CONFIG", "ds_config.json", &config);
+    tpp_script_config(script, request, names->is_fsdp ? "ACCELERATE_CONFIG" : "DS_CONFIG",
+                      names->is_fsdp ? "accelerate.yaml" : "ds_config.json", &config);
     tpp_text_release(&config);
     write_training(script, request, names);
     tpp_text_append(script->out, "\n");
     if (names->is_swift)
         tpp_script_per_node(script, request, request->job->task == TPP_TASK_PRETRAIN ? "swift pt" : "swift sft",
                             arguments);
+    else if (names->is_fsdp)
+        tpp_script_accelerate(script, request, "ACCELERATE_CONFIG", "\"$TRAIN_SCRIPT\"", arguments);
     else
         tpp_script_torchrun(script, request, "\"$TRAIN_SCRIPT\"", arguments);
     return code;
@@ -176,6 +203,12 @@ enum tpp_code tpp_launch_emit_trainer(const struct tpp_launch_request *request, 
                                       struct tpp_error *err)
 {
     return emit(request, script, &hugging_face, err);
+}
+
+enum tpp_code tpp_launch_emit_accelerate(const struct tpp_launch_request *request, struct tpp_script *script,
+                                         struct tpp_error *err)
+{
+    return emit(request, script, &accelerate, err);
 }
 
 enum tpp_code tpp_launch_emit_swift(const struct tpp_launch_request *request, struct tpp_script *script,

@@ -39,6 +39,7 @@ static const struct tpp_rule_group *const torchtitan_groups[] = {&tpp_rules_torc
 static const struct tpp_rule_group *const nanotron_groups[] = {&tpp_rules_nanotron, NULL};
 static const struct tpp_rule_group *const trainer_groups[] = {&tpp_rules_trainer, NULL};
 static const struct tpp_rule_group *const transformers_groups[] = {&tpp_rules_transformers, NULL};
+static const struct tpp_rule_group *const accelerate_groups[] = {&tpp_rules_accelerate, &tpp_rules_transformers, NULL};
 static const struct tpp_rule_group *const no_groups[] = {NULL};
 
 static const struct tpp_rule_group *const *groups_of(const struct tpp_rule_settings *settings)
@@ -50,6 +51,8 @@ static const struct tpp_rule_group *const *groups_of(const struct tpp_rule_setti
         [TPP_FRAMEWORK_TORCHTITAN] = torchtitan_groups,   [TPP_FRAMEWORK_NANOTRON] = nanotron_groups,
         [TPP_FRAMEWORK_HF_TRAINER] = transformers_groups,
     };
+    if (settings->fsdp_version > 0)
+        return accelerate_groups;
     if (settings->engine_follows_stages &&
         (framework == TPP_FRAMEWORK_MS_SWIFT || framework == TPP_FRAMEWORK_HF_TRAINER))
         return trainer_groups;

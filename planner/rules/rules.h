@@ -187,6 +187,7 @@ struct tpp_rule_settings {
 
     /* DeepSpeed, torchtitan, nanotron: */
     bool pipeline_engine;       /* DeepSpeed's, in use for any pipeline_parallel */
+    int64_t fsdp_version;       /* 1 or 2 under Hugging Face's Trainer; 0: another engine */
     bool engine_follows_stages; /* a plan: the pipeline engine when there are stages, else --no-pipeline-parallel */
     int64_t data_parallel;      /* as written; UNSET = what is left of the world */
 

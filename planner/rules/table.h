@@ -67,6 +67,7 @@ extern const struct tpp_rule_group tpp_rules_deepspeed;
 extern const struct tpp_rule_group tpp_rules_swift;
 extern const struct tpp_rule_group tpp_rules_trainer; /* Transformers with DeepSpeed: HF Trainer, swift sft */
 extern const struct tpp_rule_group tpp_rules_transformers; /* without DeepSpeed: its own tensor parallelism */
+extern const struct tpp_rule_group tpp_rules_accelerate; /* Hugging Face's Trainer with FSDP */
 extern const struct tpp_rule_group tpp_rules_torchtitan;
 extern const struct tpp_rule_group tpp_rules_nanotron;
 

@@ -1,6 +1,6 @@
 /* trainer.c - what Transformers cannot run, as far as a plan chooses it: with DeepSpeed (Hugging Face's Trainer,
- * ms-swift's swift sft; DS, launch formats sections 3 and 4), and with its own tensor parallelism (HF). A rule without
- * a number of its own has the letters alone. */
+ * ms-swift's swift sft; DS, launch formats sections 3 and 4), with FSDP (the Trainer under accelerate; AC, section 5),
+ * and with its own tensor parallelism (HF). A rule without a number of its own has the letters alone. */
 #include "planner/rules/table.h"
 
 static bool model_is_whole(const struct tpp_rule_context *c)
@@ -80,3 +80,80 @@ static const struct tpp_rule transformers_rules[] = {
 
 const struct tpp_rule_group tpp_rules_trainer = TPP_RULE_GROUP(rules, NULL);
 const struct tpp_rule_group tpp_rules_transformers = TPP_RULE_GROUP(transformers_rules, NULL);
+
+/* ---- FSDP, under accelerate ---- */
+
+static bool has_no_stages(const struct tpp_rule_context *c)
+{
+    return c->pipeline_parallel == 1 && c->s->expert_parallel == 1;
+}
+
+static bool sizes_have_version(const struct tpp_rule_context *c)
+{
+    return c->s->fsdp_version == 2 || (c->tensor_parallel == 1 && c->s->context_parallel == 1);
+}
+
+static bool sizes_make_world(const struct tpp_rule_context *c)
+{
+    return tpp_rule_divides(c->tensor_parallel * c->s->context_parallel, c->s->world_size) &&
+           c->data_parallel % c->s->optimizer_instances == 0;
+}
+
+/* FSDP's ranks are those of data and context parallelism. */
+static bool has_shards(const struct tpp_rule_context *c)
+{
+    return c->data_parallel * c->s->context_parallel > c->s->optimizer_instances;
+}
+
+static bool replicas_have_shards(const struct tpp_rule_context *c)
+{
+    return c->s->optimizer_instances == 1 || (c->tensor_parallel == 1 && c->s->context_parallel == 1) ||
+           c->data_parallel > c->s->optimizer_instances;
+}
+
+static bool sequence_is_cut(const struct tpp_rule_context *c)
+{
+    const struct tpp_rule_settings *s = c->s;
+    const unsigned others = (unsigned)~(TPP_RULE_CONTEXT_P2P | TPP_RULE_CONTEXT_ALL_GATHER);
+    return s->context_parallel == 1 ||
+           ((s->context_types & others) == 0 &&
+            (s->sequence_length == 0 || s->sequence_length % (2 * s->context_parallel) == 0));
+}
+
+static bool sequences_stay_whole(const struct tpp_rule_context *c)
+{
+    return !c->sequence_parallel;
+}
+
+static bool is_sixteen_bits(const struct tpp_rule_context *c)
+{
+    return c->s->fp8 == TPP_RULE_FP8_NONE;
+}
+
+static const struct tpp_rule fsdp_rules[] = {
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, has_no_stages,
+     "there is no pipeline or expert parallelism: FSDP shards instead", "pp ep", "lower pp and ep to 1"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, sizes_have_version,
+     "tensor and context parallelism need fsdp_version 2", "tp cp", "set fsdp_version to 2"},
+    {"AC", TPP_RULE_AT_RUN, TPP_RULE_EVER, sizes_make_world,
+     "dp_replicate * dp_shard * tp * cp must be the number of processes", "world tp cp", "change the sizes"},
+    {"AC", TPP_RULE_AT_RUN, TPP_RULE_EVER, has_shards, "FSDP needs more than one rank to shard over", "dp cp instances",
+     "raise dp_shard, or run without FSDP"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, replicas_have_shards,
+     "tensor or context parallelism with replicas needs dp_shard above 1", "instances tp cp dp", "lower dp_replicate"},
+    {"AC", TPP_RULE_AT_RUN, TPP_RULE_EVER, sequence_is_cut,
+     "context parallelism rotates or gathers keys, and cuts a sequence into 2 * cp parts", "cp sequence",
+     "choose a length that 2 * cp divides"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, sequences_stay_whole,
+     "tensor parallelism of Transformers has no sequence parallelism", "tp", "switch sequence parallelism off"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, batch_divides,
+     "the global batch is micro-batch * accumulation * data-parallel ranks", "global-batch micro-batch dp",
+     "change the batch"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_precision, "fp16 and bf16 exclude each other", "",
+     "drop one of them"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, is_sixteen_bits, "plans are for 16 or 32 bits", "", "use bf16"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, recomputes_layers,
+     "activation checkpointing is of every layer, one by one, or of none", "", "use recompute=full or none"},
+};
+
+const struct tpp_rule_group tpp_rules_accelerate = TPP_RULE_GROUP(fsdp_rules, NULL);

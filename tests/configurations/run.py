@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """run.py TP_PLAN - the configuration files that launch writes, read by the parsers that the frameworks use: tomllib
-(torchtitan) and PyYAML's safe loader (nanotron). Skipped where Python has not both."""
+(torchtitan) and PyYAML's safe loader (nanotron, accelerate). Skipped where Python has not both."""
 import os
 import subprocess
 import sys
@@ -17,10 +17,10 @@ except ImportError as error:
 JOB = ["--model=llama3.1-8b", "--cluster=dgx-h100", "--nodes=2", "--seq-length=8192", "--global-batch-size=64"]
 
 
-def launch(framework, strategy, name):
+def launch(framework, strategy, name, *options):
     """The text of the file `name` that is written for the strategy."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.argv[1], "launch", *JOB, "--framework=" + framework, "--strategy=" + strategy]
+        command = [sys.argv[1], "launch", *JOB, "--framework=" + framework, "--strategy=" + strategy, *options]
         subprocess.run([*command, "--output=" + folder], check=True, stdout=subprocess.DEVNULL)
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             return file.read()
@@ -70,6 +70,37 @@ CASES = {
             "model.model_config.num_key_value_heads": 8,
             "data_stages.0.start_training_step": 1,
             "data_stages.0.data.seed": 42,
+        },
+    ),
+    "accelerate, version 1": (
+        lambda: yaml.safe_load(launch("accelerate", "dp=16,mbs=1,zero=3,reshard=0,shard=8,recompute=full", "accelerate.yaml")),
+        {
+            "compute_environment": "LOCAL_MACHINE",
+            "distributed_type": "FSDP",
+            "mixed_precision": "bf16",
+            "num_machines": 2,
+            "num_processes": 16,
+            "fsdp_config.fsdp_version": 1,
+            "fsdp_config.fsdp_sharding_strategy": "HYBRID_SHARD_ZERO2",
+            "fsdp_config.fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+            "fsdp_config.fsdp_activation_checkpointing": True,
+            "fsdp_config.fsdp_offload_params": False,
+        },
+    ),
+    # 16 GPUs: 2 replicas * 2 shards * cp 2 * tp 2; a model is sharded over 4 ranks.
+    "accelerate, version 2": (
+        lambda: yaml.safe_load(
+            launch("accelerate", "tp=2,cp=2,dp=4,mbs=1,zero=3,shard=4,recompute=full", "accelerate.yaml", "--engine=fsdp2")
+        ),
+        {
+            "fsdp_config.fsdp_version": 2,
+            "fsdp_config.fsdp_reshard_after_forward": "true",
+            "fsdp_config.fsdp_activation_checkpointing": True,
+            "parallelism_config.parallelism_config_dp_replicate_size": 2,
+            "parallelism_config.parallelism_config_dp_shard_size": 2,
+            "parallelism_config.parallelism_config_tp_size": 2,
+            "parallelism_config.parallelism_config_cp_size": 2,
+            "parallelism_config.parallelism_config_cp_comm_strategy": "alltoall",
         },
     ),
 }

@@ -49,6 +49,7 @@ static void check_format(const char *text, size_t length, enum tpp_config_format
     check_entries(config);
     check_configuration(TPP_FRAMEWORK_TORCHTITAN, config);
     check_configuration(TPP_FRAMEWORK_NANOTRON, config);
+    check_configuration(TPP_FRAMEWORK_HF_TRAINER, config);
     FUZZ_CHECK(tpp_config_override(config, "training.seq_len", "4096", 1, NULL) == TPP_OK ||
                config != NULL); /* the limit of entries */
     tpp_config_free(config);

@@ -1,8 +1,9 @@
-/* property_launch_frameworks.c - random plans for Megatron-DeepSpeed, Megatron-Bridge, ms-swift and Hugging Face's
- * Trainer, with names that want to be executed: either an error with a reason, or a script that bash runs into one
- * start of the launcher, and that says the same plan when it is read back. */
+/* property_launch_frameworks.c - random plans for Megatron-DeepSpeed, Megatron-Bridge, ms-swift, Hugging Face's Trainer
+ * and accelerate, with names that want to be executed: either an error with a reason, or a script that bash runs into
+ * one start of the launcher, and that says the same plan when it is read back. */
 #include "costmodel/base/json_read.h"
 #include "planner/launch/bridge_arguments.h"
+#include "planner/launch/config/accelerate.h"
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
@@ -36,6 +37,8 @@ static const struct reader readers[] = {
     {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_MEGATRON, "megatron"},
     {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_DEEPSPEED, "swift"},
     {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, "torchrun"},
+    {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP1, "accelerate"},
+    {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP2, "accelerate"},
 };
 
 static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t count)
@@ -91,6 +94,16 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
         s->expert_parallel = PICK(1, 2, 4);
         s->expert_tensor_parallel = PICK(1, s->tensor_parallel);
     }
+    if (tpp_engine_is_fsdp(reader->engine)) {
+        s->tensor_parallel = PICK(1, 1, 1, 2, 4);
+        s->sequence_parallel = false;
+        s->context_kind = (enum tpp_context_kind)PICK(0, 1, 2);
+        s->zero_stage = PICK(3, 3, 3, 3, 2);
+        s->reshard_after_forward = PICK(0, 1) == 1;
+        s->shard_group = PICK(0, 0, 0, 8, 16);
+        s->overlap_grad_reduce = s->overlap_param_gather = PICK(0, 1, 1, 1, 1) == 1;
+        s->reduce_bucket_size = s->allgather_bucket_size = 0;
+    }
     s->balanced_split = !is_megatron && c->model.num_layers % s->pipeline_parallel != 0;
 }
 
@@ -125,6 +138,8 @@ static struct tpp_strategy as_written(const struct launch_case *c)
         s.expert_tensor_parallel = s.expert_parallel = 1;
     if (s.context_parallel == 1)
         s.context_kind = TPP_CONTEXT_RING;
+    if ((uint64_t)s.shard_group == (uint64_t)s.data_parallel * s.context_parallel)
+        s.shard_group = 0; /* one group of all ranks */
     if (s.recompute != TPP_RECOMPUTE_FULL) {
         s.recompute_method = TPP_RECOMPUTE_UNIFORM;
         s.recompute_num_layers = 0;
@@ -141,7 +156,7 @@ static struct tpp_strategy as_written(const struct launch_case *c)
     return s;
 }
 
-static enum tpp_code read_line(const struct reader *reader, const struct tpp_launch_line *line,
+static enum tpp_code read_line(const struct reader *reader, struct tpp_launch_line *line,
                                const struct tpp_shell_script *script, struct tpp_arguments *arguments,
                                struct tpp_megatron_settings *settings, struct tpp_problems *problems)
 {
@@ -151,8 +166,12 @@ static enum tpp_code read_line(const struct reader *reader, const struct tpp_lau
         return tpp_bridge_read(line->arguments, script, arguments, settings, problems, NULL);
     if (reader->engine == TPP_ENGINE_MEGATRON)
         return tpp_swift_read(line->arguments, script, line->entry, arguments, settings, problems, NULL);
-    return tpp_trainer_read(line->arguments, script, line->entry, reader->framework == TPP_FRAMEWORK_MS_SWIFT,
-                            arguments, settings, problems, NULL);
+    const enum tpp_code code =
+        tpp_trainer_read(line->arguments, script, line->entry, reader->framework == TPP_FRAMEWORK_MS_SWIFT, arguments,
+                         settings, problems, NULL);
+    return code == TPP_OK && tpp_engine_is_fsdp(reader->engine)
+               ? tpp_accelerate_read(line, script, settings, problems, NULL)
+               : code;
 }
 
 static void check_same_strategy(const struct launch_case *c, const struct tpp_strategy *read)
@@ -209,8 +228,8 @@ static void check_reads_back(const struct reader *reader, const struct launch_ca
     assert_int_equal(tpp_launch_line_find(script, "plan.sh", &line, &err), TPP_OK);
     assert_int_equal(tpp_launch_line_framework(&line, "plan.sh", &framework, &err), TPP_OK);
     assert_int_equal(framework, reader->framework);
-    assert_int_equal(line.nodes * line.ranks_per_node, c->job.num_gpus);
     assert_int_equal(read_line(reader, &line, script, &arguments, &settings, &problems), TPP_OK);
+    assert_int_equal(line.nodes * line.ranks_per_node, c->job.num_gpus);
     settings.rules.world_size = c->job.num_gpus;
     settings.rules.compute_capability = c->hardware.gpu.compute_capability;
     settings.rules.cuda_device_max_connections = TPP_RULE_UNSET;
@@ -265,6 +284,10 @@ static void check_runs(const struct reader *reader, const struct launch_case *c,
         assert_int_equal(atoi(script_run_variable(&run, "NPROC_PER_NODE")), c->request.gpus_per_node);
         assert_int_equal(atoi(script_run_variable(&run, "NNODES")), c->request.num_nodes);
         assert_string_equal(script_run_variable(&run, "NODE_RANK"), c->request.slurm ? "3" : "1");
+    }
+    if (tpp_engine_is_fsdp(reader->engine)) {
+        assert_string_equal(script_run_value(&run, "--machine_rank"), c->request.slurm ? "3" : "1");
+        assert_non_null(script_run_file(&run, "accelerate.yaml"));
     }
     const char *config = script_run_file(&run, "ds_config.json");
     assert_true((config != NULL) == tpp_engine_is_deepspeed(reader->engine));

@@ -377,6 +377,56 @@ static void test_nanotron_rules_name_the_line(void **state)
     tpp_problems_release(&answer.problems);
 }
 
+/* 16 GPUs as 4 replicas of tp 4 with one shard each: accelerate has no ranks to shard over. */
+static void test_accelerate_rules_name_the_line(void **state)
+{
+    struct answer answer;
+    (void)state;
+    ask("distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n"
+        "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: SHARD_GRAD_OP\n"
+        "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_wrap: 1\n"
+        "parallelism_config:\n  parallelism_config_dp_replicate_size: 4\n  parallelism_config_tp_size: 4\n",
+        TPP_CONFIG_YAML, 0, &answer);
+    check_problem(&answer, "AC", 7);
+    check_problem(&answer, "unknown-key", 9);
+    size_t num_sizes = 0; /* product, no shards, replicas of tp without shards, by the file and by the rules */
+    for (size_t i = 0; i < answer.problems.count; i++)
+        num_sizes += answer.problems.items[i].line == 11;
+    assert_int_equal(num_sizes, 2);
+    assert_false(answer.reading.has_plan);
+    tpp_problems_release(&answer.problems);
+    ask("distributed_type: FSDP\nnum_processes: 8\n"
+        "fsdp_config:\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_sync_module_states: false\n"
+        "  fsdp_reshard_after_forward: SHARD_GRAD_OP\n",
+        TPP_CONFIG_YAML, 0, &answer);
+    check_problem(&answer, "AC", 5);
+    check_problem(&answer, "dead-setting", 6);
+    tpp_problems_release(&answer.problems);
+}
+
+/* As accelerate's own questionnaire writes it, with NO and 'no' and numbers of strategies. */
+static void test_accelerate_takes_the_file_of_its_questionnaire(void **state)
+{
+    struct answer answer;
+    (void)state;
+    ask("compute_environment: LOCAL_MACHINE\ndebug: false\ndistributed_type: FSDP\ndowncast_bf16: 'no'\n"
+        "fsdp_config:\n  fsdp_activation_checkpointing: true\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+        "  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: false\n  fsdp_reshard_after_forward: true\n"
+        "  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_version: 2\n"
+        "machine_rank: 0\nmain_training_function: main\nmixed_precision: no\nnum_machines: 1\nnum_processes: 8\n"
+        "parallelism_config:\n  parallelism_config_cp_backend: torch\n  parallelism_config_cp_comm_strategy: allgather\n"
+        "  parallelism_config_cp_size: 4\n  parallelism_config_dp_replicate_size: 1\n"
+        "  parallelism_config_dp_shard_size: 2\n  parallelism_config_tp_size: 1\n"
+        "rdzv_backend: static\nsame_network: true\nuse_cpu: false\n",
+        TPP_CONFIG_YAML, 0, &answer);
+    assert_int_equal(answer.problems.count, 1); /* a file alone is no plan */
+    check_problem(&answer, "no-prediction", 0);
+    assert_int_equal(answer.reading.rules.context_parallel, 4);
+    assert_int_equal(answer.reading.rules.fsdp_version, 2);
+    assert_int_equal(answer.reading.rules.world_size, 8);
+    tpp_problems_release(&answer.problems);
+}
+
 static void test_a_file_of_nobody_is_said_so(void **state)
 {
     struct tpp_error err;
@@ -504,6 +554,8 @@ int main(void)
         cmocka_unit_test(test_rules_without_a_number_name_their_own_line),
         cmocka_unit_test(test_nanotron_reads_its_example),
         cmocka_unit_test(test_nanotron_rules_name_the_line),
+        cmocka_unit_test(test_accelerate_rules_name_the_line),
+        cmocka_unit_test(test_accelerate_takes_the_file_of_its_questionnaire),
         cmocka_unit_test(test_a_file_of_nobody_is_said_so),
         cmocka_unit_test(test_a_script_for_torchtitan_writes_its_file_and_starts_it),
         cmocka_unit_test(test_a_script_for_nanotron_fills_its_file_in_and_starts_it),

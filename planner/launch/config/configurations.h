@@ -1,7 +1,8 @@
 /* configurations.h - what a framework that is configured by a file brings: one table of keys, read and written, and
  * what its settings mean as a plan.
  *
- * torchtitan (TOML of its releases up to 0.2.2), nanotron (YAML). Launch formats, sections 6 and 8. */
+ * torchtitan (TOML of its releases up to 0.2.2), nanotron (YAML), accelerate (YAML; batch, length and model are options
+ * of the program that it starts). Launch formats, sections 5, 6 and 8. */
 #ifndef TPP_PLANNER_LAUNCH_CONFIG_CONFIGURATIONS_H
 #define TPP_PLANNER_LAUNCH_CONFIG_CONFIGURATIONS_H
 
@@ -35,6 +36,7 @@ struct tpp_rule_keys {
 /* One framework's way. */
 struct tpp_configuration {
     enum tpp_framework framework;
+    bool leaves_options; /* the command line of the program says the rest: a file alone is no plan */
     /* True when the keys at the top of the file are this framework's. */
     bool (*is_own)(const struct tpp_config *config);
     /* Fills *out as far as it goes. What the framework refuses besides its rules, and what had to be assumed, is added
@@ -47,6 +49,7 @@ struct tpp_configuration {
 
 extern const struct tpp_configuration tpp_configuration_torchtitan;
 extern const struct tpp_configuration tpp_configuration_nanotron;
+extern const struct tpp_configuration tpp_configuration_accelerate;
 
 /* The one that the file belongs to. TPP_E_UNSUPPORTED: none knows its keys. */
 enum tpp_code tpp_configuration_find(const struct tpp_config *config, const char *file,

@@ -294,8 +294,12 @@ enum tpp_code tpp_config_override(struct tpp_config *config, const char *path, c
     else if (tpp_config_number(text, false, number, sizeof number))
         kind = TPP_CONFIG_NUMBER;
     bool is_number = kind == TPP_CONFIG_INTEGER || kind == TPP_CONFIG_NUMBER;
-    enum tpp_code code = tpp_config_add(config, path, kind, is_number ? number : text, line, NULL, err);
-    return code != TPP_OK ? code : tpp_config_finish(config, err);
+    size_t index;
+    enum tpp_code code = tpp_config_add(config, path, kind, is_number ? number : text, line, &index, err);
+    if (code != TPP_OK)
+        return code;
+    config->entries[index].is_override = true;
+    return tpp_config_finish(config, err);
 }
 
 void tpp_config_shift_lines(struct tpp_config *config, uint32_t lines)

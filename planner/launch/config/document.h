@@ -35,7 +35,8 @@ struct tpp_config_entry {
     const char *text; /* of a scalar; "" else */
     uint32_t line;    /* from 1 */
     uint32_t num_items;
-    bool is_doubled; /* a later one of the same path counts (YAML) */
+    bool is_doubled;  /* a later one of the same path counts (YAML) */
+    bool is_override; /* of tpp_config_override: meant to take another's place */
 };
 
 struct tpp_config; /* opaque */

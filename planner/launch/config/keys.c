@@ -166,6 +166,9 @@ static void read_entry(const struct tpp_key_table *table, const struct tpp_confi
     }
     if (strcmp(key->path, entry->path) != 0 || key->kind == TPP_KEY_OTHER)
         return;
+    const struct tpp_config_entry *used = tpp_config_find(config, entry->path);
+    if (entry->is_doubled && used != NULL && used->is_override)
+        return;
     if (entry->is_doubled) {
         tpp_problems_add(problems, "doubled-key", TPP_SEVERITY_WARNING, entry->line, "take one of them out",
                          "%.150s is written more than once: the last one counts", entry->path);

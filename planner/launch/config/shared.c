@@ -7,6 +7,7 @@
 static const struct tpp_configuration *const configurations[] = {
     &tpp_configuration_torchtitan,
     &tpp_configuration_nanotron,
+    &tpp_configuration_accelerate,
 };
 #define NUM_CONFIGURATIONS (sizeof configurations / sizeof *configurations)
 
@@ -20,7 +21,7 @@ enum tpp_code tpp_configuration_find(const struct tpp_config *config, const char
         }
     }
     return tpp_fail(err, TPP_E_UNSUPPORTED, file,
-                    "give a file of torchtitan (TOML) or nanotron (YAML), or a launch script",
+                    "give a file of torchtitan (TOML), nanotron or accelerate (YAML), or a launch script",
                     "the keys of this file are those of no framework that is read");
 }
 
