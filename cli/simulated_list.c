@@ -62,20 +62,23 @@ enum tpp_code tpp_simulated_list(const struct tpp_simulated_list_arguments *argu
 
 static bool is_worth_a_line(const struct tpp_simulated_plan *simulated, size_t index)
 {
-    return simulated->estimated_index != index || !simulated->is_simulated ||
+    return simulated->estimated_index != index || !simulated->is_simulated || simulated->bucket_gain_fraction > 0 ||
            fabs(simulated->simulated_seconds / simulated->plan.cost.step_seconds - 1) >= large_difference_fraction;
 }
 
 static void append_line(const struct tpp_simulated_plan *simulated, size_t index, struct tpp_answer *answer)
 {
     const double difference = simulated->simulated_seconds / simulated->plan.cost.step_seconds - 1;
-    char line[160], seconds[32], place[64] = "";
+    char line[256], seconds[32], place[64] = "", bucket[96] = "";
     if (simulated->estimated_index != index)
         snprintf(place, sizeof place, "; number %zu by the estimate", simulated->estimated_index + 1);
+    if (simulated->bucket_gain_fraction > 0)
+        snprintf(bucket, sizeof bucket, "; a reduce bucket of %.2g elements saves %.1f %% of it",
+                 (double)simulated->plan.strategy.reduce_bucket_size, 100 * simulated->bucket_gain_fraction);
     if (simulated->is_simulated)
-        snprintf(line, sizeof line, "%zu: %s, %.1f %% %s than the estimate%s", index + 1,
+        snprintf(line, sizeof line, "%zu: %s, %.1f %% %s than the estimate%s%s", index + 1,
                  tpp_format_seconds(seconds, sizeof seconds, simulated->simulated_seconds), 100 * fabs(difference),
-                 difference < 0 ? "less" : "more", place);
+                 difference < 0 ? "less" : "more", place, bucket);
     else
         snprintf(line, sizeof line, "%zu: too large to simulate, the estimate stands%s", index + 1, place);
     tpp_text_append(&answer->text, "  ");

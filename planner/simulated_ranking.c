@@ -1,7 +1,11 @@
 #include "planner/simulated_ranking.h"
 
+#include "costmodel/evaluator.h"
+#include "costmodel/simulator/contention.h"
 #include "costmodel/simulator/simulate.h"
 #include "planner/rank.h"
+
+#include <math.h>
 
 /* Of one simulation: some milliseconds. Operation by operation where that is allowed, else layer by layer. */
 static const uint64_t max_tasks = 12000, max_tasks_of_layers = 120000;
@@ -20,6 +24,46 @@ static enum tpp_code simulate(struct tpp_evaluator *evaluator, struct tpp_simula
     }
     ranked->is_simulated = code == TPP_OK;
     return code == TPP_E_RANGE ? TPP_OK : code; /* too large: the estimate stays */
+}
+
+/* Two digits, downwards: what a person would write, and still within the slack. */
+static uint64_t rounded(double elements)
+{
+    const double unit = pow(10, fmax(0, floor(log10(elements)) - 1));
+    return (uint64_t)(floor(elements / unit) * unit);
+}
+
+/* A plan with the engine's default bucket whose bursts stall its layers (9.4): the largest bucket that fits in the slack, and half
+ * of it, are simulated, and the best is kept when it is worth telling. Smaller buckets only lower the memory. */
+static enum tpp_code choose_bucket(struct tpp_evaluator *evaluator, struct tpp_simulated_plan *ranked, struct tpp_error *err)
+{
+    struct tpp_burst burst;
+    bool has_burst;
+    if (!ranked->is_simulated || ranked->plan.strategy.reduce_bucket_size != 0 ||
+        !tpp_engine_is_deepspeed(evaluator->stack->engine))
+        return TPP_OK;
+    enum tpp_code code = tpp_burst_of_plan(evaluator, &ranked->plan.strategy, &burst, &has_burst, err);
+    if (code != TPP_OK || !has_burst || !(tpp_burst_stall_seconds(&burst) > 0))
+        return code;
+    const double default_seconds = ranked->simulated_seconds, recommended = tpp_burst_recommended_elements(&burst);
+    for (int divisor = 1; divisor <= 2; divisor++) {
+        struct tpp_simulated_plan other = *ranked;
+        other.plan.strategy.reduce_bucket_size = rounded(recommended / divisor);
+        if (!(recommended / divisor >= 1) || (double)other.plan.strategy.reduce_bucket_size >= burst.bucket_elements)
+            continue;
+        code = tpp_evaluator_cost(evaluator, &other.plan.strategy, &other.plan.cost, err);
+        if (ranked->plan.cost.memory.is_replayed) /* with the larger bucket: it bounds the smaller one's */
+            other.plan.cost.memory = ranked->plan.cost.memory;
+        if (code == TPP_OK)
+            code = simulate(evaluator, &other, err);
+        if (code != TPP_OK)
+            return code;
+        other.bucket_gain_fraction = 1 - other.simulated_seconds / default_seconds;
+        if (other.is_simulated && other.bucket_gain_fraction >= TPP_SIMULATED_RESOLUTION_FRACTION &&
+            other.simulated_seconds < ranked->simulated_seconds)
+            *ranked = other;
+    }
+    return TPP_OK;
 }
 
 static bool is_before(const struct tpp_simulated_plan *a, const struct tpp_simulated_plan *b, double headroom_fraction)
@@ -52,6 +96,8 @@ enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct 
         ranked[i] = (struct tpp_simulated_plan){
             .plan = plans[i], .simulated_seconds = plans[i].cost.step_seconds, .estimated_index = i};
         code = simulate(evaluator, &ranked[i], err);
+        if (code == TPP_OK)
+            code = choose_bucket(evaluator, &ranked[i], err);
         if (code == TPP_OK)
             put_in_order(ranked, i, memory_headroom_fraction);
     }

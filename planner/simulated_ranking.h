@@ -12,14 +12,17 @@
 #define TPP_SIMULATED_RESOLUTION_FRACTION 1e-3
 
 struct tpp_simulated_plan {
-    struct tpp_plan plan;     /* unchanged: the cost is the estimate */
+    struct tpp_plan plan;     /* the cost is the estimate; unchanged but for a bucket that was chosen */
     double simulated_seconds; /* of the step; the estimate when the step is too large to simulate */
     size_t estimated_index;   /* in the list that was given, 0 first */
+    double bucket_gain_fraction; /* of the step, by the reduce bucket chosen here instead of the default; 0: none was */
     bool is_simulated;
 };
 
 /* Simulates `count` plans, best first as tpp_search_best gives them, into ranked[0 .. count-1]. Steps that differ by less
- * than 0.1 %, which is what simulation and estimate agree to, keep their order. TPP_E_MEMORY and TPP_E_INTERNAL are the only failures; inputs are borrowed for the call. */
+ * than 0.1 %, which is what simulation and estimate agree to, keep their order.
+ * DeepSpeed's ZeRO-3 plans whose default buckets stall gathers (contention.h) get the simulated best of two smaller ones when it
+ * saves 0.1 % or more. TPP_E_MEMORY and TPP_E_INTERNAL are the only failures; inputs are borrowed for the call. */
 enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct tpp_hardware *hardware,
                                     const struct tpp_job *job, const struct tpp_stack *stack,
                                     double memory_headroom_fraction, const struct tpp_plan *plans, size_t count,

@@ -47,8 +47,44 @@ static void order_is_that_of_the_simulated_steps(void **state)
     tpp_evaluator_free(evaluator);
 }
 
+/* Layers of 21 ms of test_contention.c: a burst of 22.8 ms, for whose end gathers of 4.9 ms wait, stalls 17 times some 7 ms: 4 % of
+ * the step. */
+static void stalling_buckets_of_zero3_are_replaced_and_given_ones_kept(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("llama3-70b");
+    const struct tpp_hardware hardware = shape_cluster("dgx-h100");
+    const struct tpp_job job = shape_job(256, 8192, 64);
+    struct tpp_stack stack;
+    struct tpp_evaluator *evaluator;
+    struct tpp_simulated_plan ranked[3];
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, &hardware.gpu, &job, &stack);
+    assert_int_equal(tpp_evaluator_new(&model, &hardware, &job, &stack, &evaluator, NULL), TPP_OK);
+    const struct tpp_plan plans[3] = {
+        make_plan(evaluator, &job, "tp=8,mbs=2,zero=3,sp=1,reduce_bucket=500000000"),
+        make_plan(evaluator, &job, "tp=8,mbs=2,zero=3,sp=1"),
+        make_plan(evaluator, &job, "tp=8,mbs=2,zero=1,sp=1"),
+    };
+    assert_int_equal(tpp_simulated_ranking(&model, &hardware, &job, &stack, 0, plans, 3, ranked, NULL), TPP_OK);
+    const struct tpp_simulated_plan *of_plan[3] = {NULL};
+    for (size_t i = 0; i < 3; i++)
+        of_plan[ranked[i].estimated_index] = &ranked[i];
+    assert_int_equal(of_plan[0]->plan.strategy.reduce_bucket_size, 500000000);
+    assert_int_equal(of_plan[2]->plan.strategy.reduce_bucket_size, 0);
+    assert_true(of_plan[0]->bucket_gain_fraction == 0 && of_plan[2]->bucket_gain_fraction == 0);
+    /* The default is 5e8, too; a burst as long as the slack of 16 ms has 3.5e8 elements. */
+    assert_in_range(of_plan[1]->plan.strategy.reduce_bucket_size, 50000000, 350000000);
+    assert_true(of_plan[1]->bucket_gain_fraction > 0.01 && of_plan[1]->bucket_gain_fraction < 0.06);
+    CHECK_NUMBER(of_plan[1]->simulated_seconds,
+                 of_plan[0]->simulated_seconds * (1 - of_plan[1]->bucket_gain_fraction), 1e-9);
+    tpp_evaluator_free(evaluator);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_that_of_the_simulated_steps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_is_that_of_the_simulated_steps),
+        cmocka_unit_test(stalling_buckets_of_zero3_are_replaced_and_given_ones_kept),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
