@@ -31,6 +31,7 @@ static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_wr
     tpp_json_add_u64(writer, object, "allgather_bucket_size", strategy->allgather_bucket_size);
     tpp_json_add_bool(writer, object, "overlap_grad_reduce", strategy->overlap_grad_reduce);
     tpp_json_add_bool(writer, object, "overlap_param_gather", strategy->overlap_param_gather);
+    tpp_json_add_bool(writer, object, "align_grad_reduce", strategy->align_grad_reduce);
     tpp_json_add_string(writer, object, "offload", strategy->offload == TPP_OFFLOAD_OPTIMIZER ? "optimizer" : "none");
     tpp_text_init(&text);
     tpp_strategy_format(strategy, &text);

@@ -20,6 +20,7 @@ struct tpp_strategy tpp_strategy_defaults(void)
         .reshard_after_forward = true,
         .overlap_grad_reduce = true,
         .overlap_param_gather = true,
+        .align_grad_reduce = true,
     };
 }
 
@@ -207,6 +208,7 @@ int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy
     ORDER(allgather_bucket_size);
     ORDER(overlap_grad_reduce);
     ORDER(overlap_param_gather);
+    ORDER(align_grad_reduce);
     ORDER(tp_comm_overlap);
     ORDER(dispatch);
     ORDER(expert_overlap);

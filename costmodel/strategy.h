@@ -77,6 +77,8 @@ struct tpp_strategy {
     uint64_t reduce_bucket_size;      /* elements; 0 = the framework's default */
     uint64_t allgather_bucket_size;   /* elements; 0 = the framework's default */
     bool overlap_grad_reduce, overlap_param_gather;
+    bool align_grad_reduce;           /* Megatron with a pipeline: all stages start a chunk's reductions at the same virtual step,
+                                         not bucket by bucket (simulator/build_gradient.c); read while reductions overlap */
     bool tp_comm_overlap;             /* user-buffer / async tensor-parallel overlap, rho of section 7 */
     enum tpp_dispatch dispatch;       /* models with experts */
     bool expert_overlap;              /* dispatch and combine of one micro-batch run beside the compute of another (Megatron's
@@ -88,7 +90,7 @@ struct tpp_strategy {
     uint32_t placed_context_ranks_per_node;
 };
 
-/* All sizes 1, micro-batch 1, 1F1B, ZeRO 0, no recompute, reshard on, overlap on. data_parallel and num_micro_batches are
+/* All sizes 1, micro-batch 1, 1F1B, ZeRO 0, no recompute, reshard, overlap and alignment on. data_parallel and num_micro_batches are
  * 0: they follow from the job (tpp_strategy_complete). */
 struct tpp_strategy tpp_strategy_defaults(void);
 
@@ -104,8 +106,8 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
  * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap
  * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) first_layers last_layers
- * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather tp_overlap
- * offload (none|optimizer) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
+ * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather
+ * align_grad_reduce tp_overlap offload (none|optimizer) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
  * Starts from tpp_strategy_defaults; `recompute=full:12` is short for block recomputation of 12 layers. */
 enum tpp_code tpp_strategy_parse(const char *text, struct tpp_strategy *strategy, struct tpp_error *err);
 /* The inverse: every field that differs from the default plus the sizes, in one fixed order; reads back equal. */

@@ -66,6 +66,7 @@ static const struct field fields[] = {
     FIELD("allgather_bucket", FIELD_U64, allgather_bucket_size, false, "a whole number of elements"),
     FIELD("overlap_grad_reduce", FIELD_BOOL, overlap_grad_reduce, false, "0 or 1"),
     FIELD("overlap_param_gather", FIELD_BOOL, overlap_param_gather, false, "0 or 1"),
+    FIELD("align_grad_reduce", FIELD_BOOL, align_grad_reduce, false, "0 or 1"),
     FIELD("tp_overlap", FIELD_BOOL, tp_comm_overlap, false, "0 or 1"),
     FIELD("dispatch", FIELD_DISPATCH, dispatch, false, "all-to-all, deepep or hybridep"),
     FIELD("ep_overlap", FIELD_BOOL, expert_overlap, false, "0 or 1"),

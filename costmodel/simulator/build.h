@@ -112,6 +112,14 @@ struct tpp_build {
     uint32_t *before_head;          /* by device: end of the last layer of the latest forward pass */
     uint32_t *shared;               /* transfers of the first replica, for the others to join in the same order */
     uint32_t num_shared, max_shared, next_shared;
+    struct tpp_held_gradients {     /* of the device that is being written (build_alignment.c) */
+        struct tpp_held_chunk {
+            uint32_t chunk;
+            uint32_t since;         /* its last backward pass, counted over all passes of the device */
+        } *chunks;                  /* in the order they were complete */
+        uint32_t first, count;      /* those that are held */
+        uint32_t num_backward;      /* passes written */
+    } held;
     struct tpp_build_finish {       /* tasks whose times make up the result */
         uint32_t barrier, optimizer, end;
     } finish;
@@ -185,11 +193,21 @@ enum tpp_unit_kind tpp_pen_unit_at(const struct tpp_pen *pen, enum tpp_simulated
 /* build_gradient.c: passes that fill gradient buckets or wait for gathered parameters (DDP, ZeRO-0 to 2). */
 void tpp_build_gathered_forward(struct tpp_pen *pen);
 void tpp_build_bucketed_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass);
+/* All buckets of a chunk, behind what the device has computed. */
+void tpp_build_start_reductions(struct tpp_build *build, uint32_t device, uint32_t chunk);
 /* A collective that all replicas of the stage take part in: the first replica makes it, the others join it. It starts after
  * `after` of each. */
 uint32_t tpp_build_joint(struct tpp_build *build, uint32_t device, enum tpp_track track, enum tpp_route_kind kind,
                          enum tpp_collective collective, double bytes, double seconds,
                          const struct tpp_graph_task *like, uint32_t after);
+
+/* build_alignment.c: when the stages of a Megatron pipeline start their reductions. True when the buckets of the stage do not
+ * leave as they fill. */
+bool tpp_build_holds_gradients(const struct tpp_build *build, uint32_t stage);
+/* The device has written its next backward pass, `is_last` of the chunk; hands over what is due. */
+void tpp_build_hold_gradients(struct tpp_build *build, uint32_t device, uint32_t chunk, bool is_last);
+/* Its list is written: hands over what is left, and is ready for the next device. */
+void tpp_build_release_gradients(struct tpp_build *build, uint32_t device);
 
 /* build_sharded.c: passes of ZeRO-3 and FSDP. */
 void tpp_build_sharded_forward(struct tpp_pen *pen);

@@ -206,6 +206,18 @@ static struct filler start_buckets(struct tpp_pen *pen, enum tpp_parameter_part 
     return filler;
 }
 
+void tpp_build_start_reductions(struct tpp_build *build, uint32_t device, uint32_t chunk)
+{
+    struct tpp_pen pen = tpp_pen_start(build, device, chunk, TPP_NO_TASK, NULL);
+    pen.first = pen.last = build->last_compute[device]; /* nothing to write before the buckets leave */
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
+        struct filler filler = start_buckets(&pen, (enum tpp_parameter_part)part);
+        for (double left = build->chunks[chunk].elements[part]; filler.size > 0 && left > filler.size * full_tolerance;
+             left -= filler.size)
+            send_bucket(&filler, filler.size);
+    }
+}
+
 void tpp_build_bucketed_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)
 {
     struct filler fillers[TPP_PARAMETERS_COUNT] = {start_buckets(pen, TPP_PARAMETERS_DENSE),

@@ -136,7 +136,8 @@ static void write_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass, bool i
         gathers |= pass == TPP_PASS_FORWARD && is_first && traffic->gather_overlaps;
         reduces |= makes_gradients && traffic->reduce_overlaps && (is_last || traffic->reduces_each_micro_batch);
     }
-    pen->in_detail = build->has_operations && (build->is_always_in_detail || gathers || reduces);
+    const bool is_reducing = build->last_reduce[pen->device] != TPP_NO_TASK;
+    pen->in_detail = build->has_operations && (build->is_always_in_detail || gathers || reduces || is_reducing);
     if (build->options->mode == TPP_SIMULATION_COMPARABLE) {
         plain_pass(pen, pass);
         comparable_extra(pen, pass);
@@ -146,7 +147,7 @@ static void write_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass, bool i
         tpp_build_sharded_backward(pen, pass);
     } else if (gathers) {
         tpp_build_gathered_forward(pen);
-    } else if (reduces) {
+    } else if (reduces && !tpp_build_holds_gradients(build, pen->device % build->num_stages)) {
         tpp_build_bucketed_pass(pen, pass);
     } else {
         plain_pass(pen, pass);
@@ -187,8 +188,12 @@ static void write_device(struct tpp_build *build, uint32_t device, uint32_t (*se
         const struct tpp_order_op op = tpp_order_op(build->order, stage, i);
         uint32_t *count = &seen[op.chunk][op.pass];
         const bool is_first = (*count)++ == 0;
-        write_op(build, device, &op, is_first, *count == totals[op.chunk][op.pass]);
+        const bool is_last = *count == totals[op.chunk][op.pass];
+        write_op(build, device, &op, is_first, is_last);
+        if (op.pass == TPP_PASS_BACKWARD)
+            tpp_build_hold_gradients(build, device, op.chunk, is_last);
     }
+    tpp_build_release_gradients(build, device);
 }
 
 /* A pass waits for what arrives from a neighbour: its transfer, or its result when it is on the same stage. A transfer
@@ -240,7 +245,8 @@ enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
     uint32_t(*seen)[TPP_PASS_COUNT] = tpp_arena_alloc_array(build->arena, build->num_chunks, row);
     build->chunks = tpp_arena_alloc_array(build->arena, build->num_chunks, sizeof(*build->chunks));
     build->ops = tpp_arena_alloc_array(build->arena, num_ops, sizeof(*build->ops));
-    if (!totals || !seen || !build->chunks || !build->ops)
+    build->held.chunks = tpp_arena_alloc_array(build->arena, build->num_chunks, sizeof(*build->held.chunks));
+    if (!totals || !seen || !build->chunks || !build->ops || !build->held.chunks)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
     memset(build->ops, 0xff, num_ops * sizeof(*build->ops)); /* TPP_NO_TASK */
     read_chunks(build);

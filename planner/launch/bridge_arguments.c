@@ -114,6 +114,7 @@ static const struct tpp_argument_mapping overlap_mappings[] = {
     {"comm_overlap.overlap_p2p_comm", TPP_SET_SWITCH, RULE(overlap_p2p), NULL},
     {"comm_overlap.overlap_param_gather", TPP_SET_SWITCH, RULE(overlap_param_gather), NULL},
     {"comm_overlap.tp_comm_overlap", TPP_SET_SWITCH, RULE(tp_comm_overlap), NULL},
+    {"dist.align_grad_reduce", TPP_SET_SWITCH, RULE(align_grad_reduce), NULL},
     {"dist.use_megatron_fsdp", TPP_SET_SWITCH, RULE(megatron_fsdp), NULL},
 };
 

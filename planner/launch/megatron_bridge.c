@@ -161,6 +161,8 @@ static void write_overlap(struct tpp_script *script, const struct tpp_rule_setti
     write_switch(script, "ddp.use_distributed_optimizer", rules->distributed_optimizer);
     write_switch(script, "optimizer.use_distributed_optimizer", rules->distributed_optimizer);
     write_switch(script, "ddp.overlap_grad_reduce", rules->overlap_grad_reduce);
+    if (rules->overlap_grad_reduce && !rules->align_grad_reduce)
+        write_switch(script, "dist.align_grad_reduce", false);
     write_switch(script, "ddp.overlap_param_gather", rules->overlap_param_gather);
     write_switch(script, "optimizer.overlap_param_gather", rules->overlap_param_gather);
     write_optional(script, "ddp.bucket_size", rules->ddp_bucket_size);

@@ -206,6 +206,13 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     tpp_script_array_end(script);
 }
 
+/* --delay-grad-reduce until 0.8. */
+static void write_alignment(struct tpp_script *script, const struct tpp_rule_settings *s)
+{
+    if (s->overlap_grad_reduce && !s->align_grad_reduce)
+        tpp_script_flag(script, script->release < TPP_RELEASE_0_9 ? "--no-delay-grad-reduce" : "--no-align-grad-reduce");
+}
+
 static void write_data_parallel(struct tpp_script *script, const struct tpp_launch_request *request,
                                 const struct tpp_rule_settings *s)
 {
@@ -214,6 +221,7 @@ static void write_data_parallel(struct tpp_script *script, const struct tpp_laun
         tpp_script_integer(script, "--num-distributed-optimizer-instances", s->optimizer_instances);
     tpp_script_flag_if(script, s->overlap_grad_reduce, "--overlap-grad-reduce");
     tpp_script_flag_if(script, s->overlap_param_gather, "--overlap-param-gather");
+    write_alignment(script, s);
     if (s->overlap_grad_reduce)
         write_optional(script, "--ddp-bucket-size", s->ddp_bucket_size);
     tpp_script_flag_if(script, s->torch_fsdp2, "--use-torch-fsdp2");

@@ -344,6 +344,7 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
     strategy->reshard_after_forward = !s->keeps_gathered;
     strategy->overlap_grad_reduce = rules->overlap_grad_reduce || strategy->zero_stage > 1;
     strategy->overlap_param_gather = rules->overlap_param_gather || strategy->zero_stage > 1;
+    strategy->align_grad_reduce = rules->align_grad_reduce || !rules->overlap_grad_reduce;
     if (is_set(rules->ddp_bucket_size) && rules->ddp_bucket_size > 0)
         strategy->reduce_bucket_size = (uint64_t)rules->ddp_bucket_size;
     if (is_set(s->config.reduce_bucket_size) && s->config.reduce_bucket_size > 0)

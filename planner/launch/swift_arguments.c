@@ -79,6 +79,7 @@ static const char *nearest(const char *name)
 static const struct tpp_argument_mapping mappings[] = {
     {"--account_for_embedding_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_embedding), NULL},
     {"--account_for_loss_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_loss), NULL},
+    {"--align_grad_reduce", TPP_SET_SWITCH, RULE(align_grad_reduce), NULL},
     {"--attention_backend", TPP_SET_SPECIAL, 0, NULL},
     {"--bf16", TPP_SET_SWITCH, RULE(bf16), NULL},
     {"--context_parallel_size", TPP_SET_NUMBER, RULE(context_parallel), NULL},

@@ -160,6 +160,8 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     write_switch(script, "--use_distributed_optimizer", rules->distributed_optimizer);
     write_switch(script, "--overlap_grad_reduce", rules->overlap_grad_reduce);
     write_switch(script, "--overlap_param_gather", rules->overlap_param_gather);
+    if (rules->overlap_grad_reduce && !rules->align_grad_reduce)
+        write_switch(script, "--align_grad_reduce", false);
     if (rules->optimizer_cpu_offload) {
         write_switch(script, "--optimizer_cpu_offload", true);
         write_switch(script, "--use_precision_aware_optimizer", true);

@@ -173,6 +173,7 @@ struct tpp_rule_settings {
 
     /* Optimizer and data parallelism. */
     bool distributed_optimizer, overlap_grad_reduce, overlap_param_gather, overlap_param_gather_with_step;
+    bool align_grad_reduce; /* Megatron: true unless switched off */
     bool precision_aware_optimizer, narrow_state; /* any of the main-grads, main-params, exp-avg types not fp32 */
     bool optimizer_cpu_offload;
     bool torch_fsdp2, megatron_fsdp;

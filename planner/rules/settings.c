@@ -53,6 +53,7 @@ struct tpp_rule_settings tpp_rule_settings_defaults(enum tpp_framework framework
         .recompute_num_layers = TPP_RULE_UNSET,
         .gradient_accumulation_fusion = true,
         .async_tensor_all_reduce = true,
+        .align_grad_reduce = true,
         .optimizer_instances = 1,
         .ddp_bucket_size = TPP_RULE_UNSET,
         .ddp_num_buckets = TPP_RULE_UNSET,
@@ -220,6 +221,7 @@ static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_s
     settings->distributed_optimizer = strategy->zero_stage > 0 && !settings->torch_fsdp2;
     settings->overlap_grad_reduce = strategy->overlap_grad_reduce && !settings->torch_fsdp2;
     settings->overlap_param_gather = strategy->overlap_param_gather && settings->distributed_optimizer;
+    settings->align_grad_reduce = strategy->align_grad_reduce;
     settings->optimizer_cpu_offload = settings->precision_aware_optimizer = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
     settings->optimizer_instances = 1;
     if (settings->distributed_optimizer && strategy->shard_group > 0 && ranks > strategy->shard_group)

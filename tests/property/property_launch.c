@@ -65,6 +65,7 @@ static void random_strategy(struct tpp_random *random, struct launch_case *c)
     s->recompute_num_layers = PICK(0, 2, 4);
     s->overlap_grad_reduce = flip(random);
     s->overlap_param_gather = s->overlap_grad_reduce;
+    s->align_grad_reduce = flip(random);
     s->offload = (enum tpp_offload)PICK(0, 0, 0, 1);
     s->reduce_bucket_size = PICK(0, 0, 200000000);
     s->first_stage_layers = PICK(0, 0, 0, 3, 6);
@@ -170,6 +171,7 @@ static void check_same_plan(const struct launch_case *c, const struct tpp_rule_s
     assert_int_equal(s->sequence_parallel, plan->sequence_parallel);
     assert_int_equal(s->distributed_optimizer, plan->zero_stage > 0);
     assert_int_equal(s->overlap_grad_reduce, plan->overlap_grad_reduce);
+    assert_int_equal(s->align_grad_reduce, plan->align_grad_reduce || !plan->overlap_grad_reduce);
     assert_int_equal(s->optimizer_cpu_offload, plan->offload == TPP_OFFLOAD_OPTIMIZER);
     assert_int_equal(s->recompute, plan->recompute);
     assert_int_equal(s->fp16, c->job.precision == TPP_PRECISION_FP16);
@@ -204,6 +206,7 @@ static struct tpp_strategy as_written(const struct launch_case *c)
         s.recompute_num_layers = 1;
     }
     s.overlap_param_gather = s.overlap_param_gather && s.zero_stage > 0;
+    s.align_grad_reduce = s.align_grad_reduce || !s.overlap_grad_reduce;
     s.reduce_bucket_size = s.overlap_grad_reduce ? s.reduce_bucket_size : 0;
     return s;
 }

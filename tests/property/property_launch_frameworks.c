@@ -85,6 +85,7 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
     s->recompute_method = is_plain ? TPP_RECOMPUTE_UNIFORM : (enum tpp_recompute_method)PICK(0, 1);
     s->recompute_num_layers = is_plain ? 0 : PICK(0, 2, 4);
     s->overlap_grad_reduce = s->overlap_param_gather = s->zero_stage > 0 && PICK(0, 1, 1) == 1;
+    s->align_grad_reduce = !is_megatron || !s->overlap_grad_reduce || PICK(0, 1) == 1;
     s->offload = s->zero_stage > 0 ? (enum tpp_offload)PICK(0, 0, 0, 1) : TPP_OFFLOAD_NONE;
     if (!is_megatron) {
         s->reduce_bucket_size = s->zero_stage > 0 ? PICK(0, 200000000) : 0;

@@ -77,7 +77,7 @@ static void test_values_in_the_grammar_of_hydra(void **state)
         &r, "srun python run_recipe.py --recipe qwen25_7b_peft_1gpu_h100_bf16_config \\\n"
             " '++model.recompute_granularity=\"selective\"' +model.recompute_modules=[core_attn,moe_act] \\\n"
             " model.virtual_pipeline_model_parallel_size=4 model.virtual_pipeline_model_parallel_size=null \\\n"
-            " ddp.overlap_grad_reduce=True 'peft.target_modules=[linear_qkv, linear_proj]' peft.dim=8 \\\n"
+            " ddp.overlap_grad_reduce=True dist.align_grad_reduce=false 'peft.target_modules=[linear_qkv, linear_proj]' peft.dim=8 \\\n"
             " mixed_precision=bf16-with-fp8-subchannel-scaling-mixed 'optimizer.lr=${oc.env:LR}' comm_overlap=null \\\n"
             " 'logger.wandb_project=a=b'");
     const struct tpp_rule_settings *rules = &r.settings.rules;
@@ -85,7 +85,7 @@ static void test_values_in_the_grammar_of_hydra(void **state)
     assert_int_equal(rules->recompute, TPP_RULE_GRANULARITY_SELECTIVE);
     assert_int_equal(rules->recompute_modules, 3);
     assert_int_equal(rules->virtual_stages_per_rank, TPP_RULE_UNSET);
-    assert_true(rules->overlap_grad_reduce);
+    assert_true(rules->overlap_grad_reduce && !rules->align_grad_reduce);
     assert_true(r.settings.trains_adapters);
     assert_int_equal(r.settings.lora_rank, 8);
     assert_int_equal(r.settings.lora_targets, TPP_LORA_ATTENTION);

@@ -632,6 +632,37 @@ static void test_any_failed_allocation_is_an_error(void **state)
     assert_true(n > 3);
 }
 
+/* The switch is --no-delay-grad-reduce until 0.8 and --no-align-grad-reduce since; the default needs none. */
+static void test_reductions_are_aligned_unless_switched_off(void **state)
+{
+    static const struct {
+        enum tpp_release release;
+        const char *option;
+    } names[] = {{TPP_RELEASE_0_8, "--no-delay-grad-reduce"}, {TPP_RELEASE_0_9, "--no-align-grad-reduce"},
+                 {TPP_RELEASE_MAIN, "--no-align-grad-reduce"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int is_aligned = 0; is_aligned <= 1; is_aligned++) {
+            struct launch_case c;
+            struct script_run run;
+            launch_case_init(&c);
+            c.strategy.overlap_grad_reduce = true;
+            c.strategy.align_grad_reduce = is_aligned;
+            c.request.release = names[i].release;
+            start(&c, &run);
+            assert_int_equal(script_run_has(&run, names[i].option), !is_aligned);
+            script_run_release(&run);
+        }
+    struct launch_case c;
+    launch_case_init(&c);
+    c.strategy.align_grad_reduce = false;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, &c.hardware.gpu, &c.job, &c.stack);
+    c.stack.attention = TPP_ATTENTION_FLASH2;
+    c.strategy.virtual_pipeline_stages = c.strategy.pipeline_parallel = 1;
+    c.strategy.schedule = TPP_SCHEDULE_1F1B;
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.align_grad_reduce");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -652,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_sharded_parameters_are_torch_fsdp2),
         cmocka_unit_test(test_what_megatron_refuses_is_not_written),
         cmocka_unit_test(test_a_framework_without_scripts_names_those_that_have),
+        cmocka_unit_test(test_reductions_are_aligned_unless_switched_off),
         cmocka_unit_test(test_any_failed_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,6 +85,30 @@ static void test_options_of_other_releases(void **state)
     check(START "--tensor-model-parallel-sise 2", "unknown-option", 2, "--tensor-model-parallel-size");
 }
 
+static void test_reductions_are_aligned_unless_switched_off(void **state)
+{
+    static const struct {
+        enum tpp_release release;
+        const char *option;
+        bool is_aligned;
+    } cases[] = {
+        {TPP_RELEASE_0_8, "--no-delay-grad-reduce", false},
+        {TPP_RELEASE_0_9, "--no-align-grad-reduce", false},
+        {TPP_RELEASE_0_17, "--disable-align-grad-reduce", false},
+        {TPP_RELEASE_0_17, "", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reading r;
+        char text[512];
+        snprintf(text, sizeof text, START SHAPE "--overlap-grad-reduce %s", cases[i].option);
+        read_script(&r, cases[i].release, text);
+        assert_null(find(&r, "unknown-option"));
+        assert_int_equal(r.settings.rules.align_grad_reduce, cases[i].is_aligned);
+        release_reading(&r);
+    }
+}
+
 static void test_words_that_the_parser_stops_at(void **state)
 {
     (void)state;
@@ -297,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options_of_other_releases),
+        cmocka_unit_test(test_reductions_are_aligned_unless_switched_off),
         cmocka_unit_test(test_words_that_the_parser_stops_at),
         cmocka_unit_test(test_too_many_words_are_refused),
         cmocka_unit_test(test_numbers_as_python_reads_them),

@@ -46,7 +46,7 @@ static void every_key_is_read(void **state)
                            "account_loss=true,balanced_split=1,shard=9,reduce_bucket=2e8,allgather_bucket=500000000,"
                            "overlap_grad_reduce=0,overlap_param_gather=false,tp_overlap=1,offload=optimizer,reshard=0,"
                            "placed_tp=2,placed_cp=1,dispatch=hybridep,ep_overlap=1,last_chunk_less=3,"
-                           "recompute_modules=moe_act+core_attn",
+                           "recompute_modules=moe_act+core_attn,align_grad_reduce=0",
                            &s, NULL),
         TPP_OK);
     assert_int_equal(s.dispatch, TPP_DISPATCH_HYBRIDEP);
@@ -63,7 +63,7 @@ static void every_key_is_read(void **state)
     assert_int_equal(s.first_stage_layers, 14);
     assert_int_equal(s.last_stage_layers, 13);
     assert_true(s.account_for_embedding && s.account_for_loss && s.balanced_split && s.tp_comm_overlap);
-    assert_false(s.overlap_grad_reduce || s.overlap_param_gather || s.reshard_after_forward);
+    assert_false(s.overlap_grad_reduce || s.overlap_param_gather || s.align_grad_reduce || s.reshard_after_forward);
     assert_int_equal(s.shard_group, 9);
     assert_int_equal(s.reduce_bucket_size, 200000000);
     assert_int_equal(s.allgather_bucket_size, 500000000);
@@ -169,6 +169,7 @@ static struct tpp_strategy random_strategy(struct tpp_random *random)
         .overlap_grad_reduce = coin(random),
         .allgather_bucket_size = tpp_random_range(random, 0, 1) << 45,
         .overlap_param_gather = coin(random),
+        .align_grad_reduce = coin(random),
         .tp_comm_overlap = coin(random),
         .offload = (enum tpp_offload)some(random, 1),
         .placed_tensor_ranks_per_node = some(random, 2),

@@ -67,7 +67,7 @@ static void test_a_script_becomes_a_plan(void **state)
         "megatron sft \\\n  --model Qwen/Qwen2.5-7B-Instruct --dataset 'a/b#100' c \\\n"
         "  --tensor_model_parallel_size 4 --sequence_parallel true --micro_batch_size 2 \\\n"
         "  --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 \\\n"
-        "  --max_length 8192 --packing true --overlap_grad_reduce True --no_save_optim true\n",
+        "  --max_length 8192 --packing true --overlap_grad_reduce True --align_grad_reduce False --no_save_optim true\n",
         8);
     assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
     assert_int_equal(r.line.ranks_per_node, 8);
@@ -84,6 +84,7 @@ static void test_a_script_becomes_a_plan(void **state)
     assert_int_equal(plan.strategy.num_micro_batches, 4); /* 16 / (2 * 2) */
     assert_int_equal(plan.strategy.zero_stage, 1);        /* use_distributed_optimizer is on */
     assert_true(plan.strategy.overlap_grad_reduce && !plan.strategy.overlap_param_gather);
+    assert_false(plan.strategy.align_grad_reduce);
     assert_int_equal(plan.strategy.recompute, TPP_RECOMPUTE_FULL);
     release_reading(&r);
 }
