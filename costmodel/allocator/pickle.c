@@ -42,6 +42,12 @@ void tpp_pickle_open_list(struct tpp_pickle *pickle)
     put(pickle, "](", 2); /* EMPTY_LIST MARK */
 }
 
+void tpp_pickle_list_value(struct tpp_pickle *pickle, uint64_t index)
+{
+    if (index > 0 && index % TPP_PICKLE_BATCH == 0)
+        put(pickle, "e(", 2); /* APPENDS MARK */
+}
+
 void tpp_pickle_close_list(struct tpp_pickle *pickle)
 {
     put(pickle, "e", 1); /* APPENDS */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define TPP_PICKLE_MAX_WORDS 64
+#define TPP_PICKLE_BATCH 1000 /* values that are appended to a list at once, as in Python's own pickles */
 
 struct tpp_pickle {
     struct tpp_text *out;
@@ -22,6 +23,9 @@ void tpp_pickle_end(struct tpp_pickle *pickle);
 void tpp_pickle_open_dict(struct tpp_pickle *pickle);
 void tpp_pickle_close_dict(struct tpp_pickle *pickle);
 void tpp_pickle_open_list(struct tpp_pickle *pickle);
+/* Comes before the value of that index. The viewer makes a batch the arguments of one call, and engines for JavaScript take
+ * some 120 000 of them: a list that may be long says this for each of its values. */
+void tpp_pickle_list_value(struct tpp_pickle *pickle, uint64_t index);
 void tpp_pickle_close_list(struct tpp_pickle *pickle);
 void tpp_pickle_u64(struct tpp_pickle *pickle, uint64_t value); /* below 2^63 */
 void tpp_pickle_bool(struct tpp_pickle *pickle, bool value);

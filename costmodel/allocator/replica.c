@@ -50,7 +50,7 @@ void tpp_block_become_free(struct tpp_allocator *allocator, uint32_t block)
 {
     struct tpp_allocator_statistics *statistics = &allocator->statistics;
     const uint64_t size = allocator->blocks[block].size, requested = allocator->blocks[block].requested;
-    tpp_allocator_tell(allocator, TPP_ACTION_FREE_COMPLETED, allocator->blocks[block].address, size,
+    tpp_allocator_tell(allocator, TPP_ACTION_FREE_COMPLETED, allocator->blocks[block].address, requested,
                        allocator->blocks[block].stream);
     allocator->blocks[block].requested = 0;
     tpp_block_merge_neighbours(allocator, block);
@@ -127,7 +127,8 @@ static uint32_t find_free(struct tpp_allocator *allocator, const struct tpp_pool
 /* cudaMalloc of a segment, or mapping; TPP_NO_BLOCK when the device or the fraction refuses. */
 static uint32_t new_segment(struct tpp_allocator *allocator, uint32_t stream, bool is_small, uint64_t rounded)
 {
-    const uint64_t bytes = tpp_allocator_segment_bytes(rounded), reserved = allocator->statistics.reserved.current;
+    const uint64_t bytes = tpp_allocator_segment_bytes(&allocator->settings, rounded);
+    const uint64_t reserved = allocator->statistics.reserved.current;
     if (allocator->settings.memory_fraction > 0 && reserved + bytes > allocator->allowed_bytes)
         return TPP_NO_BLOCK;
     if (allocator->settings.expandable_segments)
@@ -246,7 +247,7 @@ enum tpp_allocation tpp_allocator_allocate(struct tpp_allocator *allocator, uint
     tpp_count_add(&statistics->requested, bytes);
     if (statistics->num_device_allocations != segments && statistics->reserved.current == statistics->reserved.peak)
         statistics->allocated_at_reserved_peak = statistics->allocated.current;
-    tpp_allocator_tell(allocator, TPP_ACTION_ALLOC, made->address, made->size, stream);
+    tpp_allocator_tell(allocator, TPP_ACTION_ALLOC, made->address, bytes, stream);
     *block = taken;
     return allocator->failed ? TPP_ALLOCATION_NO_HOST_MEMORY : TPP_ALLOCATION_DONE;
 }
@@ -283,7 +284,7 @@ void tpp_allocator_release(struct tpp_allocator *allocator, uint32_t block)
     assert(given->is_allocated);
     given->is_allocated = false;
     allocator->statistics.allocated.current -= given->size;
-    tpp_allocator_tell(allocator, TPP_ACTION_FREE_REQUESTED, given->address, given->size, given->stream);
+    tpp_allocator_tell(allocator, TPP_ACTION_FREE_REQUESTED, given->address, given->requested, given->stream);
     const unsigned uses = given->stream_uses;
     given->stream_uses = 0;
     for (uint32_t stream = 0; stream < TPP_ALLOCATOR_MAX_STREAMS; stream++)

@@ -33,7 +33,7 @@ struct tpp_allocator_statistics {
     struct tpp_allocator_count inactive_split; /* free parts of segments that are in use elsewhere; expandable ones not */
     uint64_t allocated_at_reserved_peak;       /* allocated when reserved last rose to its peak */
     uint64_t num_allocations, num_device_allocations, num_device_frees;
-    uint64_t num_retries;                      /* requests that came through only after the cache was released */
+    uint64_t num_retries;                      /* requests for which the whole cache was released, and that then came or failed */
     uint64_t num_out_of_memory;
     uint64_t failed_request_bytes;             /* the last request that ran out of memory; 0: none did */
 };
@@ -70,7 +70,7 @@ uint64_t tpp_allocator_largest_free_block(const struct tpp_allocator *allocator)
 /* An array of this program could not grow: the replay is worth nothing from there on. */
 bool tpp_allocator_failed(const struct tpp_allocator *allocator);
 
-/* What PyTorch's own history records, for an export. */
+/* What PyTorch's own history records, for an export: bytes of segments, and for the others what was asked for. */
 enum tpp_allocator_action {
     TPP_ACTION_SEGMENT_ALLOC,
     TPP_ACTION_SEGMENT_FREE,

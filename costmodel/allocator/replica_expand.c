@@ -1,9 +1,9 @@
 /* Expandable segments: one range of addresses for each stream and pool, mapped in granules where a request needs them. */
 #include "costmodel/allocator/replica_parts.h"
 
-static uint64_t granule_bytes(const struct tpp_block *block)
+static uint64_t granule_bytes(const struct tpp_allocator *allocator, const struct tpp_block *block)
 {
-    return block->is_small ? TPP_ALLOCATOR_SMALL_SEGMENT : TPP_ALLOCATOR_LARGE_SEGMENT;
+    return block->is_small ? TPP_ALLOCATOR_SMALL_SEGMENT : allocator->settings.large_segment_bytes;
 }
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -37,8 +37,8 @@ static uint32_t new_range(struct tpp_allocator *allocator, uint32_t stream, bool
     range->is_small = is_small;
     range->is_expandable = true;
     range->is_mapped = false;
-    range->size = round_up(allocator->range_bytes, granule_bytes(range));
-    range->address = round_up(allocator->next_address, granule_bytes(range));
+    range->size = round_up(allocator->range_bytes, granule_bytes(allocator, range));
+    range->address = round_up(allocator->next_address, granule_bytes(allocator, range));
     allocator->next_address = range->address + range->size;
     tpp_pool_insert_unmapped(allocator, block);
     return block;
@@ -62,7 +62,7 @@ static uint32_t find_range(struct tpp_allocator *allocator, uint32_t stream, boo
 /* Maps the first `size` bytes of a hole, in whole granules, and merges them with free neighbours. */
 static bool map(struct tpp_allocator *allocator, uint32_t block, uint64_t size)
 {
-    const uint64_t bytes = round_up(size, granule_bytes(&allocator->blocks[block]));
+    const uint64_t bytes = round_up(size, granule_bytes(allocator, &allocator->blocks[block]));
     const uint64_t reserved = allocator->statistics.reserved.current;
     if (bytes > allocator->device_bytes || reserved > allocator->device_bytes - bytes)
         return false;
@@ -134,7 +134,7 @@ static void keep_part(struct tpp_allocator *allocator, uint32_t part, uint32_t b
 void tpp_unmap(struct tpp_allocator *allocator, uint32_t block)
 {
     const struct tpp_block whole = allocator->blocks[block];
-    const uint64_t granule = granule_bytes(&whole), end = whole.address + whole.size;
+    const uint64_t granule = granule_bytes(allocator, &whole), end = whole.address + whole.size;
     const uint64_t first = round_up(whole.address, granule), last = end / granule * granule;
     if (last <= first)
         return;

@@ -42,13 +42,13 @@ static struct candidates count_candidates(const struct tpp_allocator *allocator)
     return found;
 }
 
-/* One pass over the large pools: frees what is at least as old as `average`; returns the bytes. */
-static uint64_t collect_older(struct tpp_allocator *allocator, double average, uint64_t target, struct candidates *left)
+/* One pass over the large pools: frees all that is at least as old as `average`, also when less would do; returns the bytes. */
+static uint64_t collect_older(struct tpp_allocator *allocator, double average, struct candidates *left)
 {
     uint64_t freed = 0;
     for (int stream = 0; stream < TPP_ALLOCATOR_MAX_STREAMS; stream++) {
         const struct tpp_pool *pool = &allocator->pools[stream][false];
-        for (size_t i = 0; i < pool->free.count && freed < target;) {
+        for (size_t i = 0; i < pool->free.count;) {
             const uint32_t row = pool->free.entries[i].block;
             const struct tpp_block *block = &allocator->blocks[row];
             const double age = age_of(allocator, block);
@@ -76,7 +76,7 @@ void tpp_garbage_collect(struct tpp_allocator *allocator)
     struct candidates left = count_candidates(allocator);
     uint64_t freed = 0, last = 1;
     while (freed < target && last > 0 && left.num > 0) {
-        last = collect_older(allocator, left.age / left.num, target - freed, &left);
+        last = collect_older(allocator, left.age / left.num, &left);
         freed += last;
     }
 }

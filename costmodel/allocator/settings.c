@@ -4,6 +4,7 @@
 #include "costmodel/base/units.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct tpp_allocator_settings tpp_allocator_settings_defaults(void)
     return (struct tpp_allocator_settings){
         .max_split_size_bytes = TPP_ALLOCATOR_UNLIMITED,
         .max_non_split_rounding_bytes = TPP_ALLOCATOR_LARGE_SEGMENT,
+        .large_segment_bytes = TPP_ALLOCATOR_LARGE_SEGMENT,
     };
 }
 
@@ -52,12 +54,12 @@ uint64_t tpp_allocator_round(const struct tpp_allocator_settings *settings, uint
     return (bytes + TPP_ALLOCATOR_MIN_BLOCK - 1) & ~(TPP_ALLOCATOR_MIN_BLOCK - 1);
 }
 
-uint64_t tpp_allocator_segment_bytes(uint64_t rounded)
+uint64_t tpp_allocator_segment_bytes(const struct tpp_allocator_settings *settings, uint64_t rounded)
 {
     if (rounded <= TPP_ALLOCATOR_SMALL_LIMIT)
         return TPP_ALLOCATOR_SMALL_SEGMENT;
     if (rounded < TPP_ALLOCATOR_OWN_SEGMENT)
-        return TPP_ALLOCATOR_LARGE_SEGMENT;
+        return settings->large_segment_bytes;
     return (rounded + TPP_ALLOCATOR_SMALL_SEGMENT - 1) & ~(TPP_ALLOCATOR_SMALL_SEGMENT - 1);
 }
 
@@ -103,11 +105,12 @@ static enum tpp_code parse_bool(const struct option *option, bool *out, struct t
     return TPP_OK;
 }
 
-static enum tpp_code parse_divisions(const struct option *option, uint16_t *out, struct tpp_error *err)
+/* `min` 0: in a list, where 0 takes the rounding of a size away. */
+static enum tpp_code parse_divisions(const struct option *option, uint64_t min, uint16_t *out, struct tpp_error *err)
 {
     uint64_t value = 0;
     const char *hint = "divisions are powers of two, at most 32768";
-    const enum tpp_code code = parse_whole(option, 0, 32768, hint, &value, err);
+    const enum tpp_code code = parse_whole(option, min, 32768, hint, &value, err);
     if (code != TPP_OK)
         return code;
     if ((value & (value - 1)) != 0)
@@ -116,8 +119,9 @@ static enum tpp_code parse_divisions(const struct option *option, uint16_t *out,
     return TPP_OK;
 }
 
-/* One "size:divisions" of a list. `>` fills from the last size on; the first size also fills what is below it. */
-static enum tpp_code parse_entry(char *entry, bool is_first, unsigned *last, uint16_t table[], struct tpp_error *err)
+/* One "size:divisions" of a list. `>` fills what is above the last size (of none: above 1 MiB); the first size also fills
+ * what is below it. */
+static enum tpp_code parse_entry(char *entry, bool *has_size, unsigned *last, uint16_t table[], struct tpp_error *err)
 {
     static const char hint[] = "write it as [256:1,512:2,1024:4,>:8], sizes in MiB and powers of two";
     char *colon = strchr(entry, ':');
@@ -129,13 +133,13 @@ static enum tpp_code parse_entry(char *entry, bool is_first, unsigned *last, uin
     const struct option divisions = {"a division of roundup_power2_divisions", colon + 1};
     uint16_t value = 0;
     uint64_t mebibytes = 0;
-    enum tpp_code code = parse_divisions(&divisions, &value, err);
+    enum tpp_code code = parse_divisions(&divisions, 0, &value, err);
     if (code != TPP_OK)
         return code;
     if (strcmp(entry, ">") == 0) {
-        for (unsigned i = *last; i < TPP_ALLOCATOR_DIVISION_SIZES; i++)
+        for (unsigned i = *last + 1; i < TPP_ALLOCATOR_DIVISION_SIZES; i++)
             table[i] = value;
-        return is_first ? bad_value(&size, hint, err) : TPP_OK;
+        return TPP_OK;
     }
     code = parse_whole(&size, 1, UINT64_C(1) << 40, hint, &mebibytes, err);
     if (code != TPP_OK)
@@ -143,8 +147,9 @@ static enum tpp_code parse_entry(char *entry, bool is_first, unsigned *last, uin
     if ((mebibytes & (mebibytes - 1)) != 0)
         return bad_value(&size, hint, err);
     const unsigned index = division_index(mebibytes << 20);
-    for (unsigned i = is_first ? 0 : index; i <= index; i++)
+    for (unsigned i = *has_size ? index : 0; i <= index; i++)
         table[i] = value;
+    *has_size = true;
     *last = index;
     return TPP_OK;
 }
@@ -152,13 +157,13 @@ static enum tpp_code parse_entry(char *entry, bool is_first, unsigned *last, uin
 static enum tpp_code parse_division_list(char *list, uint16_t table[], struct tpp_error *err)
 {
     unsigned last = 0;
-    bool is_first = true;
+    bool has_size = false;
     memset(table, 0, sizeof(*table) * TPP_ALLOCATOR_DIVISION_SIZES);
-    for (char *entry = list; entry != NULL; is_first = false) {
+    for (char *entry = list; entry != NULL;) {
         char *comma = strchr(entry, ',');
         if (comma != NULL)
             *comma = '\0';
-        const enum tpp_code code = parse_entry(entry, is_first, &last, table, err);
+        const enum tpp_code code = parse_entry(entry, &has_size, &last, table, err);
         if (code != TPP_OK)
             return code;
         entry = comma != NULL ? comma + 1 : NULL;
@@ -177,7 +182,7 @@ static enum tpp_code parse_roundup(char *value, struct tpp_allocator_settings *s
         return parse_division_list(value + 1, settings->roundup_divisions, err);
     }
     uint16_t divisions = 0;
-    const enum tpp_code code = parse_divisions(&option, &divisions, err);
+    const enum tpp_code code = parse_divisions(&option, 1, &divisions, err);
     for (unsigned i = 0; code == TPP_OK && i < TPP_ALLOCATOR_DIVISION_SIZES; i++)
         settings->roundup_divisions[i] = divisions;
     return code;
@@ -186,12 +191,16 @@ static enum tpp_code parse_roundup(char *value, struct tpp_allocator_settings *s
 static enum tpp_code parse_mebibytes(const struct option *option, uint64_t min, uint64_t *out, struct tpp_error *err)
 {
     uint64_t value = 0;
-    const char *hint = min > 0 ? "whole MiB, 20 or more" : "whole MiB";
+    char hint[64];
+    snprintf(hint, sizeof hint, "whole MiB, %llu or more", (unsigned long long)min);
     const enum tpp_code code = parse_whole(option, min, UINT64_C(1) << 40, hint, &value, err);
     if (code == TPP_OK)
         *out = value << 20;
     return code;
 }
+
+/* A large segment is more than the largest request that shares one. */
+static const uint64_t min_large_segment_mebibytes = (TPP_ALLOCATOR_OWN_SEGMENT >> 20) + 1;
 
 static enum tpp_code parse_backend(const struct option *option, struct tpp_allocator_settings *settings,
                                    struct tpp_error *err)
@@ -216,14 +225,14 @@ static bool is_ignored_flag(const char *name)
 static bool is_ignored_number(const char *name)
 {
     return strcmp(name, "pinned_num_register_threads") == 0 || strcmp(name, "pinned_reserve_segment_size_mb") == 0 ||
-           strcmp(name, "pinned_max_register_threads") == 0;
+           strcmp(name, "pinned_max_round_threshold_mb") == 0 || strcmp(name, "pinned_max_cached_size_mb") == 0;
 }
 
 static const char *const option_names[] = {
-    "backend", "max_split_size_mb", "max_non_split_rounding_mb", "roundup_power2_divisions", "garbage_collection_threshold",
+    "backend", "large_segment_size_mb", "max_split_size_mb", "max_non_split_rounding_mb", "roundup_power2_divisions", "garbage_collection_threshold",
     "expandable_segments", "per_process_memory_fraction", "release_lock_on_cudamalloc", "pinned_use_cuda_host_register",
     "pinned_use_background_threads", "pinned_num_register_threads", "pinned_reserve_segment_size_mb",
-    "graph_capture_record_stream_reuse", NULL};
+    "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb", "graph_capture_record_stream_reuse", NULL};
 
 static enum tpp_code parse_option(const char *name, char *value, struct tpp_allocator_settings *settings,
                                   struct tpp_error *err)
@@ -234,9 +243,9 @@ static enum tpp_code parse_option(const char *name, char *value, struct tpp_allo
     if (strcmp(name, "backend") == 0)
         return parse_backend(&option, settings, err);
     if (strcmp(name, "max_split_size_mb") == 0)
-        return parse_mebibytes(&option, 20, &settings->max_split_size_bytes, err);
+        return parse_mebibytes(&option, settings->large_segment_bytes >> 20, &settings->max_split_size_bytes, err);
     if (strcmp(name, "max_non_split_rounding_mb") == 0)
-        return parse_mebibytes(&option, 0, &settings->max_non_split_rounding_bytes, err);
+        return parse_mebibytes(&option, settings->large_segment_bytes >> 20, &settings->max_non_split_rounding_bytes, err);
     if (strcmp(name, "roundup_power2_divisions") == 0)
         return parse_roundup(value, settings, err);
     if (strcmp(name, "garbage_collection_threshold") == 0)
@@ -257,7 +266,7 @@ static enum tpp_code parse_option(const char *name, char *value, struct tpp_allo
 }
 
 /* End of the option that starts at `text`: its comma, lists in brackets passed over, or the end. */
-static char *option_end(char *text)
+static const char *option_end(const char *text)
 {
     bool in_list = false;
     for (; *text != '\0' && (in_list || *text != ','); text++)
@@ -265,22 +274,39 @@ static char *option_end(char *text)
     return text;
 }
 
-static enum tpp_code parse_all(char *text, struct tpp_allocator_settings *settings, struct tpp_error *err)
+/* One "name:value" of `length` bytes. The size of a large segment is read (`of_segments`) before all else, which it bounds. */
+static enum tpp_code parse_named(const char *text, size_t length, bool of_segments, struct tpp_allocator_settings *settings,
+                                 struct tpp_error *err)
 {
-    while (*text != '\0') {
-        char *end = option_end(text), *next = *end == ',' ? end + 1 : end;
-        *end = '\0';
-        char *colon = strchr(text, ':');
-        if (colon == NULL || colon[1] == '\0')
-            return tpp_fail(err, TPP_E_USAGE, variable, "write name:value, separated by commas",
-                            "the option '%.*s' has no value", (int)strcspn(text, ":"), text);
-        *colon = '\0';
-        const enum tpp_code code = parse_option(text, colon + 1, settings, err);
-        if (code != TPP_OK)
-            return code;
-        text = next;
+    static const char segment_name[] = "large_segment_size_mb";
+    char copy[MAX_TEXT];
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    char *colon = strchr(copy, ':');
+    if (colon == NULL || colon[1] == '\0')
+        return tpp_fail(err, TPP_E_USAGE, variable, "write name:value, separated by commas", "the option '%.*s' has no value",
+                        (int)strcspn(copy, ":"), copy);
+    *colon = '\0';
+    if ((strcmp(copy, segment_name) == 0) != of_segments)
+        return TPP_OK;
+    if (!of_segments)
+        return parse_option(copy, colon + 1, settings, err);
+    const struct option option = {copy, colon + 1};
+    const enum tpp_code code = parse_mebibytes(&option, min_large_segment_mebibytes, &settings->large_segment_bytes, err);
+    settings->max_non_split_rounding_bytes = settings->large_segment_bytes;
+    return code;
+}
+
+static enum tpp_code parse_all(const char *text, bool of_segments, struct tpp_allocator_settings *settings,
+                               struct tpp_error *err)
+{
+    enum tpp_code code = TPP_OK;
+    while (*text != '\0' && code == TPP_OK) {
+        const char *end = option_end(text);
+        code = parse_named(text, (size_t)(end - text), of_segments, settings, err);
+        text = *end == ',' ? end + 1 : end;
     }
-    return TPP_OK;
+    return code;
 }
 
 enum tpp_code tpp_allocator_settings_parse(const char *text, struct tpp_allocator_settings *out, struct tpp_error *err)
@@ -289,7 +315,7 @@ enum tpp_code tpp_allocator_settings_parse(const char *text, struct tpp_allocato
     size_t length = 0;
     struct tpp_allocator_settings settings = tpp_allocator_settings_defaults();
     for (const char *at = text; *at != '\0'; at++) {
-        if (*at == ' ' || *at == '\t')
+        if (isspace((unsigned char)*at))
             continue;
         if (length + 1 >= sizeof copy)
             return tpp_fail(err, TPP_E_USAGE, variable, "no setting needs that much", "the text is longer than %d bytes",
@@ -297,7 +323,9 @@ enum tpp_code tpp_allocator_settings_parse(const char *text, struct tpp_allocato
         copy[length++] = *at;
     }
     copy[length] = '\0';
-    const enum tpp_code code = parse_all(copy, &settings, err);
+    enum tpp_code code = parse_all(copy, true, &settings, err);
+    if (code == TPP_OK)
+        code = parse_all(copy, false, &settings, err);
     if (code == TPP_OK)
         *out = settings;
     return code;
@@ -339,7 +367,11 @@ void tpp_allocator_settings_format(const struct tpp_allocator_settings *settings
         append_separator(out, start);
         tpp_text_format(out, "max_split_size_mb:%llu", (unsigned long long)(settings->max_split_size_bytes >> 20));
     }
-    if (settings->max_non_split_rounding_bytes != plain.max_non_split_rounding_bytes) {
+    if (settings->large_segment_bytes != plain.large_segment_bytes) {
+        append_separator(out, start);
+        tpp_text_format(out, "large_segment_size_mb:%llu", (unsigned long long)(settings->large_segment_bytes >> 20));
+    }
+    if (settings->max_non_split_rounding_bytes != settings->large_segment_bytes) {
         append_separator(out, start);
         tpp_text_format(out, "max_non_split_rounding_mb:%llu",
                         (unsigned long long)(settings->max_non_split_rounding_bytes >> 20));

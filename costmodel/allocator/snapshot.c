@@ -33,7 +33,7 @@ static const char *const state_names[] = {[TPP_BLOCK_ALLOCATED] = "active_alloca
 struct recorder {
     struct tpp_pickle pickle;
     const struct tpp_play *play;
-    uint64_t device_bytes;
+    uint64_t device_bytes, num_events;
 };
 
 static void put_pair_u64(struct tpp_pickle *pickle, const char *key, uint64_t value)
@@ -85,6 +85,7 @@ static void record(void *context, enum tpp_allocator_action action, uint64_t add
     struct tpp_pickle *pickle = &recorder->pickle;
     const struct tpp_trace_event *event = recorder->play->event;
     const struct owner owner = {event->name, event->layer, event->micro_batch};
+    tpp_pickle_list_value(pickle, recorder->num_events++);
     tpp_pickle_open_dict(pickle);
     put_pair_word(pickle, key_action, action_names[action]);
     if (action == TPP_ACTION_OUT_OF_MEMORY)
@@ -143,8 +144,10 @@ static void put_segment(struct tpp_pickle *pickle, const struct tpp_block_view *
     put_frames(pickle, NULL);
     tpp_pickle_word(pickle, key_blocks);
     tpp_pickle_open_list(pickle);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        tpp_pickle_list_value(pickle, i);
         put_block(pickle, &views[i], views[i].block < notes->capacity ? &notes->owners[views[i].block] : NULL);
+    }
     tpp_pickle_close_list(pickle);
     tpp_pickle_close_dict(pickle);
 }
@@ -153,6 +156,7 @@ static enum tpp_code put_segments(struct recorder *recorder, const struct notes 
 {
     struct tpp_block_view *views = NULL;
     size_t count = 0;
+    uint64_t num_segments = 0;
     const enum tpp_code code = tpp_allocator_list(recorder->play->allocator, &views, &count, err);
     if (code == TPP_OK) {
         tpp_pickle_text(&recorder->pickle, "segments");
@@ -160,6 +164,7 @@ static enum tpp_code put_segments(struct recorder *recorder, const struct notes 
         for (size_t start = 0, end; start < count; start = end) {
             for (end = start + 1; end < count && views[end].segment_address == views[start].segment_address; end++)
                 ;
+            tpp_pickle_list_value(&recorder->pickle, num_segments++);
             put_segment(&recorder->pickle, &views[start], end - start, notes);
         }
         tpp_pickle_close_list(&recorder->pickle);

@@ -15,6 +15,7 @@ static void check_settings(const struct tpp_allocator_settings *settings)
     FUZZ_CHECK(tpp_allocator_settings_parse(tpp_text_get(&text), &again, NULL) == TPP_OK);
     FUZZ_CHECK(again.max_split_size_bytes == settings->max_split_size_bytes);
     FUZZ_CHECK(again.max_non_split_rounding_bytes == settings->max_non_split_rounding_bytes);
+    FUZZ_CHECK(again.large_segment_bytes == settings->large_segment_bytes);
     FUZZ_CHECK(again.garbage_collection_threshold == settings->garbage_collection_threshold);
     FUZZ_CHECK(again.memory_fraction == settings->memory_fraction);
     FUZZ_CHECK(again.expandable_segments == settings->expandable_segments);

@@ -18,6 +18,8 @@ ACTIONS = {"segment_alloc", "segment_free", "segment_map", "segment_unmap", "all
            "oom"}
 JOB = ["--model=llama2-7b", "--cluster=dgx-a100-80g", "--nodes=1", "--seq-length=8192", "--global-batch-size=32",
        "--framework=megatron-deepspeed", "--replay-steps=5"]
+# The viewer passes the values of one APPENDS as arguments of one call, which stops at some 120 000; Python writes 1000.
+MAX_BATCH = 1000
 CASES = {
     "fixed lengths": ["--strategy=tp=4,mbs=1,zero=1,sp=1"],
     "drawn lengths and two streams": ["--strategy=mbs=1,zero=3,recompute=full", "--seq-distribution=uniform:2k-8k"],
@@ -25,6 +27,21 @@ CASES = {
                             "--alloc-conf=expandable_segments:True"],
     "out of memory": ["--strategy=mbs=4,zero=3", "--seq-distribution=uniform:2k-8k"],
 }
+
+
+def largest_batch(data):
+    """Values that one APPENDS takes from the stack, at most: those that stand between it and its MARK."""
+    marks, depth, largest = [], 0, 0
+    for operation, _, _ in pickletools.genops(data):
+        if operation.name == "MARK":
+            marks.append(depth)
+        elif operation.name in ("APPENDS", "SETITEMS"):
+            start = marks.pop()
+            largest = max(largest, depth - start) if operation.name == "APPENDS" else largest
+            depth = start
+        elif operation.name not in ("PROTO", "BINPUT", "STOP"):
+            depth += 1
+    return largest
 
 
 class Plain(pickle.Unpickler):
@@ -83,6 +100,7 @@ def check_snapshot(path, options):
         data = file.read()
     used = {operation.name for operation, _, _ in pickletools.genops(data)}
     check(used <= KNOWN, f"opcodes that the viewer may not know: {used - KNOWN}")
+    check(1 < largest_batch(data) <= MAX_BATCH, f"{largest_batch(data)} values appended at once")
     with open(path, "rb") as file:
         snapshot = Plain(file).load()
     events, = snapshot["device_traces"]
@@ -92,7 +110,7 @@ def check_snapshot(path, options):
         segments.update(pieces(segment["address"], segment["total_size"]))
         for block in segment["blocks"]:
             if block["state"] != "inactive":
-                blocks[block["address"]] = (block["size"], block["state"] == "active_pending_free")
+                blocks[block["address"]] = (block["requested_size"], block["state"] == "active_pending_free")
     check(len(events) > 100, "a step has a history")
     walk_back(events, blocks, segments)
     is_full = "--strategy=mbs=4,zero=3" in options

@@ -197,6 +197,43 @@ static void garbage_collection_frees_what_lay_longest(void **state)
     tpp_allocator_free(allocator);
 }
 
+/* Threshold 0.5 of 1 GiB; 200, 220 and 240 MiB are cached since search 3, and 240 was used again at search 4. At search 5, with
+ * 660 > 512 reserved, 148 MiB must go. The ages are 2, 2 and 1, on average 5/3: 200 and 220 both go, although 200 would do (the
+ * source: "Don't stop upon reaching the target_size"). */
+static void garbage_collection_goes_to_the_end_of_a_pass(void **state)
+{
+    (void)state;
+    struct tpp_allocator *allocator =
+        allocator_of("garbage_collection_threshold:0.5,per_process_memory_fraction:1.0", GIB(1));
+    const uint32_t blocks[] = {take(allocator, MIB(200), 0), take(allocator, MIB(220), 0), take(allocator, MIB(240), 0)};
+    for (int i = 0; i < 3; i++)
+        tpp_allocator_release(allocator, blocks[i]);
+    tpp_allocator_release(allocator, take(allocator, MIB(230), 0));
+    take(allocator, MIB(40), 1);
+    check(allocator, MIB(40), MIB(240 + 40));
+    tpp_allocator_free(allocator);
+}
+
+/* large_segment_size_mb:12. 3 MiB make a segment of 12 and are cut from it; of it 9 MiB are left, so that 9.5 more make a
+ * second one, cut too (2.5 MiB of rest are more than 1). With expandable segments 12 is the granule. */
+static void large_segments_may_have_another_size(void **state)
+{
+    (void)state;
+    struct tpp_allocator *allocator = allocator_of("large_segment_size_mb:12", GIB(1));
+    take(allocator, MIB(3), 0);
+    check(allocator, MIB(3), MIB(12));
+    take(allocator, MIB(9.5), 0);
+    check(allocator, MIB(12.5), MIB(24));
+    assert_int_equal(tpp_allocator_largest_free_block(allocator), MIB(9));
+    tpp_allocator_free(allocator);
+    allocator = allocator_of("expandable_segments:True,large_segment_size_mb:12", GIB(1));
+    take(allocator, MIB(30), 0);
+    check(allocator, MIB(30), MIB(36));
+    take(allocator, 512, 0);
+    check(allocator, MIB(30) + 512, MIB(38));
+    tpp_allocator_free(allocator);
+}
+
 /* Large pool, granules of 20 MiB: 30 MiB map 40; 5 more come from the rest; 10 more map the third granule, of which the
  * 5 MiB before it are a part. After all is free but the 5, the cache gives back what lies outside its granule. */
 static void expandable_segments_map_granules(void **state)
@@ -297,6 +334,8 @@ int main(void)
         cmocka_unit_test(blocks_above_the_split_limit_stay_whole),
         cmocka_unit_test(oversize_blocks_are_released_before_a_retry),
         cmocka_unit_test(garbage_collection_frees_what_lay_longest),
+        cmocka_unit_test(garbage_collection_goes_to_the_end_of_a_pass),
+        cmocka_unit_test(large_segments_may_have_another_size),
         cmocka_unit_test(expandable_segments_map_granules),
         cmocka_unit_test(blocks_are_listed_with_their_segments),
         cmocka_unit_test(the_driver_pool_cannot_be_replayed),

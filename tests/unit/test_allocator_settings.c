@@ -29,12 +29,16 @@ static void requests_round_to_512_bytes(void **state)
 static void segments_have_three_sizes(void **state)
 {
     (void)state;
-    assert_int_equal(tpp_allocator_segment_bytes(512), MIB(2));
-    assert_int_equal(tpp_allocator_segment_bytes(MIB(1)), MIB(2));
-    assert_int_equal(tpp_allocator_segment_bytes(MIB(1) + 512), MIB(20));
-    assert_int_equal(tpp_allocator_segment_bytes(MIB(10) - 512), MIB(20));
-    assert_int_equal(tpp_allocator_segment_bytes(MIB(10)), MIB(10));
-    assert_int_equal(tpp_allocator_segment_bytes(MIB(25)), MIB(26));
+    const struct tpp_allocator_settings plain = tpp_allocator_settings_defaults();
+    assert_int_equal(tpp_allocator_segment_bytes(&plain, 512), MIB(2));
+    assert_int_equal(tpp_allocator_segment_bytes(&plain, MIB(1)), MIB(2));
+    assert_int_equal(tpp_allocator_segment_bytes(&plain, MIB(1) + 512), MIB(20));
+    assert_int_equal(tpp_allocator_segment_bytes(&plain, MIB(10) - 512), MIB(20));
+    assert_int_equal(tpp_allocator_segment_bytes(&plain, MIB(10)), MIB(10));
+    assert_int_equal(tpp_allocator_segment_bytes(&plain, MIB(25)), MIB(26));
+    const struct tpp_allocator_settings other = parsed("large_segment_size_mb:12");
+    assert_int_equal(tpp_allocator_segment_bytes(&other, MIB(1) + 512), MIB(12));
+    assert_int_equal(tpp_allocator_segment_bytes(&other, MIB(10)), MIB(10));
 }
 
 /* 4 divisions: 4800 lies in 4096 .. 8192, steps of 1024: 5120. 1200 is not above 512 * 4, so it goes to 1536. */
@@ -49,16 +53,20 @@ static void divisions_cut_the_power_of_two_below(void **state)
     assert_int_equal(tpp_allocator_round(&four, MIB(70)), MIB(80));
 }
 
-/* Sizes 256 MiB: index 8, 512: 9, 1024: 10; the first fills below, `>` from index 10 on; so 1024 MiB has 8, too. */
+/* Sizes 256 MiB: index 8, 512: 9, 1024: 10; the first fills below, `>` what is above index 10 (c10/core/AllocatorConfig.cpp
+ * since PyTorch 2.9; its documentation: "4 divisions for allocations between 512MB and 1GB and 8 divisions for any larger"). */
 static void a_division_list_fills_its_table(void **state)
 {
     (void)state;
     const struct tpp_allocator_settings list = parsed("roundup_power2_divisions:[256:1,512:2,1024:4,>:8]");
-    static const uint16_t expected[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8, 8, 8};
+    static const uint16_t expected[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8, 8, 8, 8};
     assert_memory_equal(list.roundup_divisions, expected, sizeof expected);
     const struct tpp_allocator_settings gap = parsed("roundup_power2_divisions:[4:2,32:4]");
     static const uint16_t with_gap[16] = {2, 2, 2, 0, 0, 4};
     assert_memory_equal(gap.roundup_divisions, with_gap, sizeof with_gap);
+    const struct tpp_allocator_settings above = parsed("roundup_power2_divisions:[>:8]");
+    static const uint16_t all_above[16] = {0, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8};
+    assert_memory_equal(above.roundup_divisions, all_above, sizeof all_above);
 }
 
 static void options_are_read_and_written(void **state)
@@ -84,6 +92,9 @@ static void options_are_read_and_written(void **state)
     assert_string_equal(tpp_text_get(&text), "");
     tpp_text_release(&text);
     assert_true(parsed("").max_split_size_bytes == TPP_ALLOCATOR_UNLIMITED);
+    /* The slack follows the segment's size, wherever in the text that is. */
+    assert_int_equal(parsed("max_split_size_mb:15,large_segment_size_mb:12").max_non_split_rounding_bytes, MIB(12));
+    assert_int_equal(parsed("max_non_split_rounding_mb:64,large_segment_size_mb:12").max_non_split_rounding_bytes, MIB(64));
     assert_true(parsed("backend:cudaMallocAsync").uses_driver_pool);
 }
 
@@ -92,6 +103,10 @@ static void wrong_options_are_refused(void **state)
     (void)state;
     static const char *const wrong[][2] = {
         {"max_split_size_mb:19", "max_split_size_mb cannot be '19'"},
+        {"max_non_split_rounding_mb:19", "max_non_split_rounding_mb cannot be '19'"},
+        {"max_split_size_mb:39,large_segment_size_mb:40", "max_split_size_mb cannot be '39'"},
+        {"large_segment_size_mb:10", "large_segment_size_mb cannot be '10'"},
+        {"large_segment_size_mb", "the option 'large_segment_size_mb' has no value"},
         {"max_split_size_mb:12x", "max_split_size_mb cannot be '12x'"},
         {"max_split_size_mb", "the option 'max_split_size_mb' has no value"},
         {"max_split_size_mb:", "the option 'max_split_size_mb' has no value"},
@@ -100,7 +115,8 @@ static void wrong_options_are_refused(void **state)
         {"expandable_segments:true", "expandable_segments cannot be 'true'"},
         {"roundup_power2_divisions:3", "roundup_power2_divisions cannot be '3'"},
         {"roundup_power2_divisions:[256:1", "roundup_power2_divisions cannot be '[256:1'"},
-        {"roundup_power2_divisions:[>:8]", "a size of roundup_power2_divisions cannot be '>'"},
+        {"roundup_power2_divisions:0", "roundup_power2_divisions cannot be '0'"},
+        {"roundup_power2_divisions:[]", "roundup_power2_divisions cannot be ''"},
         {"roundup_power2_divisions:[300:8]", "a size of roundup_power2_divisions cannot be '300'"},
         {"roundup_power2_divisions:[256]", "roundup_power2_divisions cannot be '256'"},
         {"backend:driver", "backend cannot be 'driver'"},
