@@ -225,6 +225,16 @@ static enum tpp_code start(struct tpp_graph *graph, uint32_t index, struct tpp_e
 {
     struct tpp_graph_task *task = &graph->tasks[index];
     task->ready_seconds = graph->now_seconds;
+    /* What the end of the task touches is in the cache by then: streams of many devices lie far apart in memory. A task may
+     * lie on two lines. Not in a function of its own, whose calls GCC drops. */
+    if (task->next_on_stream != TPP_NO_TASK) {
+        __builtin_prefetch(&graph->tasks[task->next_on_stream].seconds);
+        __builtin_prefetch(&graph->tasks[task->next_on_stream].route);
+    }
+    if (task->first_edge != TPP_NO_TASK) {
+        __builtin_prefetch(&graph->tasks[graph->edges[task->first_edge].task].seconds);
+        __builtin_prefetch(&graph->tasks[graph->edges[task->first_edge].task].route);
+    }
     if (task->kind == TPP_GRAPH_TRANSFER)
         return start_transfer(graph, index, err);
     task->start_seconds = graph->now_seconds;
