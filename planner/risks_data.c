@@ -3,6 +3,7 @@
 
 #include "costmodel/base/units.h"
 #include "costmodel/data_parallel.h"
+#include "costmodel/evaluate.h"
 #include "costmodel/simulator/contention.h"
 
 #include <math.h>
@@ -70,60 +71,38 @@ static void large_bucket(struct tpp_risk_context *c)
     }
 }
 
-/* Backward seconds of one layer and micro-batch, about: two thirds of the compute, recomputation on top. */
-static double layer_backward_seconds(const struct tpp_risk_context *c)
+/* The burst of a ZeRO-3 plan of DeepSpeed, whose bucket is a choice (FSDP's is a layer), and the recommended bucket. */
+static bool find_burst(const struct tpp_risk_context *c, struct tpp_burst *burst, double *recommended)
 {
-    const double *terms = c->cost->time_terms;
-    const double compute = terms[TPP_TIME_GEMM] + terms[TPP_TIME_ATTENTION] + terms[TPP_TIME_MEMORY_BOUND];
-    const double layers = (double)c->model->num_layers / c->strategy->pipeline_parallel;
-    return (compute * 2 / 3 + terms[TPP_TIME_RECOMPUTE]) / (double)c->strategy->num_micro_batches / layers;
+    struct tpp_evaluator *evaluator = NULL;
+    bool has_burst = false;
+    if (c->strategy->zero_stage != 3 || !tpp_engine_is_deepspeed(c->stack->engine) || tpp_job_is_adapter(c->job))
+        return false;
+    if (tpp_evaluator_new(c->model, c->hardware, c->job, c->stack, &evaluator, NULL) != TPP_OK ||
+        tpp_burst_of_plan(evaluator, c->strategy, burst, &has_burst, NULL) != TPP_OK ||
+        tpp_burst_recommended_of_plan(evaluator, c->strategy, recommended, NULL) != TPP_OK)
+        has_burst = false;
+    tpp_evaluator_free(evaluator);
+    return has_burst;
 }
 
-static struct tpp_burst measure_burst(const struct tpp_risk_context *c, const struct tpp_replicas *replicas,
-                                      double layer_parameters)
-{
-    const struct tpp_links links = tpp_links_make(c->hardware, c->stack->nic_ring_efficiency_fraction,
-                                                  c->stack->nic_send_recv_efficiency_fraction);
-    const struct tpp_group *group = &replicas->shard;
-    return (struct tpp_burst){
-        .latency_seconds = tpp_collective_seconds(&links, TPP_REDUCE_SCATTER, group, 1),
-        .bucket_elements = tpp_gradient_bucket_size(c->stack, replicas, c->strategy->reduce_bucket_size),
-        .element_bytes = c->stack->reduce_bytes,
-        .num_ranks = group->size,
-        .bytes_per_second = fmin(links.bus_bytes_per_second[TPP_REDUCE_SCATTER],
-                                 group->ranks_per_node * links.nic_bytes_per_second * links.ring_efficiency_fraction),
-        .layer_seconds = layer_backward_seconds(c),
-        .gather_seconds =
-            tpp_collective_seconds(&links, TPP_ALL_GATHER, group, c->stack->weight_bytes * layer_parameters),
-        .prefetch_layers = 1,
-        .layer_elements = layer_parameters,
-    };
-}
-
-/* ZeRO-3 reduces in bursts that its gathers of parameters meet on one communicator or NIC. Nobody has published a
- * measurement of it: confidence low. */
+/* ZeRO-3 reduces in bursts that its gathers of parameters meet on one communicator. A bucket that is no larger than the
+ * recommended one is as good as can be. Nobody has published a measurement of it: confidence low. */
 static void bucket_burst(struct tpp_risk_context *c)
 {
-    const struct tpp_strategy *s = c->strategy;
-    const struct tpp_replicas replicas = tpp_replicas_make(s, c->stack, c->hardware->node.num_gpus);
-    if (s->zero_stage != 3 || !tpp_engine_is_deepspeed(c->stack->engine) || replicas.shard.num_nodes < 2 ||
-        tpp_job_is_adapter(c->job)) {
+    struct tpp_burst burst;
+    double recommended;
+    char length[32], slack[32], hint[160];
+    if (!find_burst(c, &burst, &recommended) || !(tpp_burst_stall_seconds(&burst) > 0) ||
+        burst.bucket_elements <= recommended)
         return;
-    }
-    struct tpp_model_counts counts;
-    tpp_model_count(c->model, &counts);
-    const struct tpp_burst burst = measure_burst(c, &replicas, (double)counts.dense_layer / s->tensor_parallel);
-    if (tpp_burst_stall_seconds(&burst) > 0) {
-        char length[32], slack[32];
-        tpp_format_seconds(length, sizeof length, tpp_burst_seconds(&burst));
-        tpp_format_seconds(slack, sizeof slack, fmax(0, tpp_burst_slack_seconds(&burst)));
-        char hint[160];
-        snprintf(hint, sizeof hint, "try a reduce bucket of %.2g elements (confidence low: nobody has measured this)",
-                 tpp_burst_recommended_elements(&burst));
-        tpp_risk_add(c, "bucket-burst", TPP_SEVERITY_INFO, hint,
-                     "a bucket of %.3g elements is a burst of %s every %.1f layers, where gathers leave a slack of %s",
-                     burst.bucket_elements, length, tpp_burst_period_layers(&burst), slack);
-    }
+    tpp_format_seconds(length, sizeof length, tpp_burst_seconds(&burst));
+    tpp_format_seconds(slack, sizeof slack, fmax(0, tpp_burst_slack_seconds(&burst)));
+    snprintf(hint, sizeof hint, "try a reduce bucket of %.2g elements (confidence low: nobody has measured this)",
+             recommended);
+    tpp_risk_add(c, "bucket-burst", TPP_SEVERITY_INFO, hint,
+                 "a bucket of %.3g elements is a burst of %s every %.1f layers, where gathers leave a slack of %s",
+                 burst.bucket_elements, length, tpp_burst_period_layers(&burst), slack);
 }
 
 /* 15.6: fewer NICs than one for two GPUs may be something else than InfiniBand or RoCE; say what that would mean. */

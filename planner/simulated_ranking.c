@@ -5,8 +5,6 @@
 #include "costmodel/simulator/simulate.h"
 #include "planner/rank.h"
 
-#include <math.h>
-
 /* Of one simulation: some milliseconds. Operation by operation where that is allowed, else layer by layer. */
 static const uint64_t max_tasks = 12000, max_tasks_of_layers = 120000;
 
@@ -26,13 +24,6 @@ static enum tpp_code simulate(struct tpp_evaluator *evaluator, struct tpp_simula
     return code == TPP_E_RANGE ? TPP_OK : code; /* too large: the estimate stays */
 }
 
-/* Two digits, downwards: what a person would write, and still within the slack. */
-static uint64_t rounded(double elements)
-{
-    const double unit = pow(10, fmax(0, floor(log10(elements)) - 1));
-    return (uint64_t)(floor(elements / unit) * unit);
-}
-
 /* A plan with the engine's default bucket whose bursts stall its layers (9.4): the largest bucket that fits in the slack, and half
  * of it, are simulated, and the best is kept when it is worth telling. Smaller buckets only lower the memory. */
 static enum tpp_code choose_bucket(struct tpp_evaluator *evaluator, struct tpp_simulated_plan *ranked, struct tpp_error *err)
@@ -45,11 +36,17 @@ static enum tpp_code choose_bucket(struct tpp_evaluator *evaluator, struct tpp_s
     enum tpp_code code = tpp_burst_of_plan(evaluator, &ranked->plan.strategy, &burst, &has_burst, err);
     if (code != TPP_OK || !has_burst || !(tpp_burst_stall_seconds(&burst) > 0))
         return code;
-    const double default_seconds = ranked->simulated_seconds, recommended = tpp_burst_recommended_elements(&burst);
+    double recommended;
+    code = tpp_burst_recommended_of_plan(evaluator, &ranked->plan.strategy, &recommended, err);
+    if (code != TPP_OK)
+        return code;
+    const double default_seconds = ranked->simulated_seconds;
     for (int divisor = 1; divisor <= 2; divisor++) {
         struct tpp_simulated_plan other = *ranked;
-        other.plan.strategy.reduce_bucket_size = rounded(recommended / divisor);
-        if (!(recommended / divisor >= 1) || (double)other.plan.strategy.reduce_bucket_size >= burst.bucket_elements)
+        if (!(recommended / divisor >= 1))
+            continue;
+        other.plan.strategy.reduce_bucket_size = (uint64_t)tpp_burst_rounded_elements(recommended / divisor);
+        if ((double)other.plan.strategy.reduce_bucket_size >= burst.bucket_elements)
             continue;
         code = tpp_evaluator_cost(evaluator, &other.plan.strategy, &other.plan.cost, err);
         if (ranked->plan.cost.memory.is_replayed) /* with the larger bucket: it bounds the smaller one's */

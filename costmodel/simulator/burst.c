@@ -47,3 +47,23 @@ enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tp
     };
     return TPP_OK;
 }
+
+enum tpp_code tpp_burst_recommended_of_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                            double *elements, struct tpp_error *err)
+{
+    struct tpp_strategy other = *strategy;
+    *elements = 0;
+    for (int i = 0; i < 16; i++) { /* from above, it falls to where it stays in a few rounds */
+        struct tpp_burst burst;
+        bool has_burst;
+        const enum tpp_code code = tpp_burst_of_plan(evaluator, &other, &burst, &has_burst, err);
+        if (code != TPP_OK || !has_burst)
+            return code;
+        const double next = tpp_burst_rounded_elements(tpp_burst_recommended_elements(&burst));
+        if (*elements > 0 && next >= *elements)
+            break;
+        *elements = next;
+        other.reduce_bucket_size = (uint64_t)next;
+    }
+    return TPP_OK;
+}

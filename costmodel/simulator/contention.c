@@ -59,6 +59,12 @@ double tpp_burst_period_layers(const struct tpp_burst *burst)
     return burst->bucket_elements / burst->layer_elements;
 }
 
+double tpp_burst_rounded_elements(double elements)
+{
+    const double unit = pow(10, fmax(0, floor(log10(elements)) - 1));
+    return floor(elements / unit) * unit;
+}
+
 double tpp_burst_recommended_elements(const struct tpp_burst *burst)
 {
     const double n = burst->num_ranks;

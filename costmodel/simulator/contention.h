@@ -40,10 +40,16 @@ double tpp_burst_period_layers(const struct tpp_burst *burst);
 /* Largest B_e whose burst fits in the slack, but not so small that latency is more than a tenth of it (alpha B / 0.1 bytes).
  * bucket_elements is not read. */
 double tpp_burst_recommended_elements(const struct tpp_burst *burst);
+/* Two digits of it, downwards: what a person would write, and still within the slack. `elements` is 1 or more. */
+double tpp_burst_rounded_elements(double elements);
 
 /* The burst of a plan that shards its parameters (ZeRO-3, FSDP): its layers, group and bucket (of FSDP: a layer). *has_burst:
  * false for other plans, whose layers wait for no gathers. TPP_E_STRATEGY as tpp_evaluator_cost. */
 enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                 struct tpp_burst *burst, bool *has_burst, struct tpp_error *err);
+/* The recommended bucket of such a plan, two digits: the one that its own burst recommends, too, since small messages move at
+ * a lower rate. 0 when it has no burst. */
+enum tpp_code tpp_burst_recommended_of_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                            double *elements, struct tpp_error *err);
 
 #endif
