@@ -154,7 +154,8 @@ static void explain_unknown(struct reader *r, const struct tpp_shell_word *word,
                      r->dialect->takes_foreign ? "; the program may have added it" : "");
 }
 
-/* NULL, with the problem added, when the release does not take the name. */
+/* NULL, with the problem added, when the release does not take the name. An option that has only got another name is
+ * kept: the reader still learns what the script means. */
 static const struct tpp_launch_option *look_up(struct reader *r, const struct tpp_shell_word *word, const char *name)
 {
     const struct tpp_launch_option *option = r->dialect->find(name);
@@ -166,7 +167,7 @@ static const struct tpp_launch_option *look_up(struct reader *r, const struct tp
     bool ends = rename != NULL && rename->ends_program && r->dialect->release >= rename->since;
     if (r->dialect->has_releases && (ends || !tpp_launch_option_in(option, r->dialect->release))) {
         explain_release(r, word, name, option, rename);
-        return NULL;
+        return rename != NULL && rename->new_name != NULL && !ends ? option : NULL;
     }
     return option;
 }

@@ -227,7 +227,6 @@ enum tpp_code tpp_deepspeed_read(struct tpp_shell_words words, const struct tpp_
     out->rules.zero_stage = 1;
     out->rules.experts_per_token = 1;
     out->moe_layer_period = 2;
-    out->checkpoint_num_layers = 1;
     if (code != TPP_OK)
         return code;
     tpp_arguments_map(arguments, script, &map, out, problems);

@@ -10,10 +10,13 @@
 static const struct tpp_argument_mapping mappings[] = {
     {"--account-for-embedding-in-pipeline-split", TPP_SET_TRUE, RULE(account_for_embedding), NULL},
     {"--account-for-loss-in-pipeline-split", TPP_SET_TRUE, RULE(account_for_loss), NULL},
+    {"--activations-checkpoint-method", TPP_SET_SPECIAL, 0, NULL},
+    {"--activations-checkpoint-num-layers", TPP_SET_NUMBER, HERE(checkpoint_num_layers), NULL},
     {"--add-qkv-bias", TPP_SET_TRUE, HERE(qkv_bias), NULL},
     {"--attention-backend", TPP_SET_CHOICE, HERE(attention), "auto|flash|fused|unfused|local"},
     {"--attention-dropout", TPP_SET_DOUBLE, HERE(attention_dropout), NULL},
     {"--bf16", TPP_SET_TRUE, RULE(bf16), NULL},
+    {"--checkpoint-activations", TPP_SET_TRUE, HERE(checkpoint_activations), NULL},
     {"--ckpt-format", TPP_SET_CHOICE, RULE(checkpoint_format), "torch_dist|torch|torch_dcp|fsdp_dtensor|zarr"},
     {"--context-parallel-size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
     {"--cp-comm-type", TPP_SET_SPECIAL, 0, NULL},
@@ -33,6 +36,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--delay-wgrad-compute", TPP_SET_TRUE, RULE(delay_wgrad), NULL},
     {"--disable-align-grad-reduce", TPP_SET_FALSE, RULE(align_grad_reduce), NULL},
     {"--disable-bias-linear", TPP_SET_FALSE, RULE(linear_bias), NULL},
+    {"--distribute-checkpointed-activations", TPP_SET_TRUE, RULE(distribute_saved_activations), NULL},
     {"--distribute-saved-activations", TPP_SET_TRUE, RULE(distribute_saved_activations), NULL},
     {"--eval-global-batch-size", TPP_SET_NUMBER, RULE(eval_global_batch_size), NULL},
     {"--eval-micro-batch-size", TPP_SET_NUMBER, RULE(eval_micro_batch_size), NULL},
@@ -191,6 +195,8 @@ static const char *const needed_options[] = {
     "--max-position-embeddings",
     "--num-experts",
     "--moe-router-topk",
+    "--activations-checkpoint-method",
+    "--activations-checkpoint-num-layers",
     "--recompute-granularity",
     "--recompute-method",
     "--recompute-num-layers",
@@ -369,6 +375,9 @@ static void read_special(const struct tpp_argument *a, struct tpp_megatron_setti
     } else if (strcmp(name, "--rampup-batch-size") == 0 && a->num_values == 3) {
         rules->rampup_start = integer_of(a->values[0].text);
         rules->rampup_increment = integer_of(a->values[1].text);
+    } else if (strcmp(name, "--activations-checkpoint-method") == 0) {
+        s->checkpoint_activations = true;
+        rules->recompute_method = strcmp(value, "block") == 0 ? TPP_RULE_METHOD_BLOCK : TPP_RULE_METHOD_UNIFORM;
     } else if (strcmp(name, "--recompute-activations") == 0) {
         rules->recompute = TPP_RULE_GRANULARITY_SELECTIVE;
     } else if (strcmp(name, "--moe-layer-freq") == 0) {
@@ -394,6 +403,7 @@ struct tpp_megatron_settings tpp_megatron_defaults(enum tpp_framework framework,
 {
     struct tpp_megatron_settings s = {.rules = tpp_rule_settings_defaults(framework),
                                       .norm_epsilon = 1e-5,
+                                      .checkpoint_num_layers = 1,
                                       .rotary_base = 10000,
                                       .rotary_fraction = 1,
                                       .vocab_size = TPP_RULE_UNSET,
@@ -418,6 +428,17 @@ struct tpp_megatron_settings tpp_megatron_defaults(enum tpp_framework framework,
         s.rules.overlap_p2p = false;
     s.rules.local_transformer = release < TPP_RELEASE_0_6 && framework == TPP_FRAMEWORK_MEGATRON_LM;
     return s;
+}
+
+/* Until v2.6 a method alone asked for full recomputation, of one layer at a time; --checkpoint-activations is uniform. */
+static void complete_checkpointing(struct tpp_megatron_settings *s)
+{
+    if (!s->checkpoint_activations)
+        return;
+    s->rules.recompute = TPP_RULE_GRANULARITY_FULL;
+    if (s->rules.recompute_method == TPP_RULE_METHOD_NONE)
+        s->rules.recompute_method = TPP_RULE_METHOD_UNIFORM;
+    s->rules.recompute_num_layers = s->checkpoint_num_layers;
 }
 
 static const char *nearest(const char *name)
@@ -452,6 +473,7 @@ enum tpp_code tpp_megatron_read(struct tpp_shell_words words, const struct tpp_s
     *out = tpp_megatron_defaults(TPP_FRAMEWORK_MEGATRON_LM, release);
     if (code == TPP_OK)
         tpp_arguments_map(arguments, script, &map, out, problems);
+    complete_checkpointing(out);
     out->rules.cross_entropy_fusion_te = out->rules.cross_entropy_fusion_te && out->cross_entropy_fusion;
     return code;
 }

@@ -64,7 +64,7 @@ static const struct {
     {"ML-53", {"--optimizer"}},
     {"ML-60", {"--recompute-num-layers", "--recompute-method", "--recompute-granularity"}},
     {"ML-61", {"--recompute-modules"}},
-    {"ML-62", {"--distribute-saved-activations"}},
+    {"ML-62", {"--distribute-checkpointed-activations", "--distribute-saved-activations"}},
     {"ML-63", {"--cpu-offloading-num-layers"}},
     {"ML-64", {"--cuda-graph-impl"}},
     {"ML-70", {"--num-experts", "--expert-model-parallel-size"}},

@@ -124,7 +124,7 @@ static const struct tpp_rule recompute_rules[] = {
      "", "change --recompute-modules"},
     {"ML-61", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_12), modules_fit_fp8,
      "recomputing moe_act or layernorm with fp8 excludes the delayed recipe", "", "use --fp8-recipe tensorwise"},
-    {"ML-62", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(23_04), saved_activations_allowed,
+    {"ML-62", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, saved_activations_allowed,
      "--distribute-saved-activations needs tensor parallelism, full recomputation and no sequence parallelism", "tp",
      "drop it"},
     {"ML-63", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_16), layer_offload_allowed,

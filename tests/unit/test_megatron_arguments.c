@@ -109,6 +109,36 @@ static void test_reductions_are_aligned_unless_switched_off(void **state)
     }
 }
 
+/* Megatron-LM v2.6, arguments.py: a method asks for full recomputation, of one layer at a time unless it is said;
+ * --checkpoint-activations is the method uniform. */
+static void check_checkpointing(enum tpp_release release, const char *options, enum tpp_rule_method method,
+                                int64_t num_layers)
+{
+    struct reading r;
+    char text[300];
+    snprintf(text, sizeof text, START "%s", options);
+    read_script(&r, release, text);
+    assert_int_equal(r.settings.rules.recompute, TPP_RULE_GRANULARITY_FULL);
+    assert_int_equal(r.settings.rules.recompute_method, method);
+    assert_int_equal(r.settings.rules.recompute_num_layers, num_layers);
+    release_reading(&r);
+}
+
+static void test_checkpointing_of_2021_is_full_recomputation(void **state)
+{
+    (void)state;
+    check_checkpointing(TPP_RELEASE_V2_6, "--activations-checkpoint-method uniform", TPP_RULE_METHOD_UNIFORM, 1);
+    check_checkpointing(TPP_RELEASE_V2_6, "--activations-checkpoint-num-layers 4 --activations-checkpoint-method block",
+                        TPP_RULE_METHOD_BLOCK, 4);
+    check_checkpointing(TPP_RELEASE_V2_6, "--checkpoint-activations", TPP_RULE_METHOD_UNIFORM, 1);
+    /* refused since 23.04, and still understood: the new names mean the same */
+    check_checkpointing(TPP_RELEASE_0_16, "--activations-checkpoint-method uniform", TPP_RULE_METHOD_UNIFORM, 1);
+    check_in(TPP_RELEASE_V2_6,
+             START REST "--num-layers 32 --micro-batch-size 1 --activations-checkpoint-method uniform \\\n"
+                        "--distribute-checkpointed-activations",
+             "ML-62", 3, "drop it");
+}
+
 static void test_words_that_the_parser_stops_at(void **state)
 {
     (void)state;
@@ -322,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options_of_other_releases),
         cmocka_unit_test(test_reductions_are_aligned_unless_switched_off),
+        cmocka_unit_test(test_checkpointing_of_2021_is_full_recomputation),
         cmocka_unit_test(test_words_that_the_parser_stops_at),
         cmocka_unit_test(test_too_many_words_are_refused),
         cmocka_unit_test(test_numbers_as_python_reads_them),
