@@ -75,6 +75,7 @@ static void set_slurm(struct tpp_shell_script *s)
 static void set_arguments(struct tpp_shell_script *s, const struct tpp_shell_setting *settings, size_t count)
 {
     struct tpp_shell_text arguments[100] = {{NULL, 0}};
+    bool is_given[100] = {false}; /* an empty text has no cells */
     struct tpp_shell_fields fields = {0};
     size_t last = 0;
     for (size_t i = 0; i < count; i++) {
@@ -82,14 +83,14 @@ static void set_arguments(struct tpp_shell_script *s, const struct tpp_shell_set
         if (number < 1 || number >= sizeof arguments / sizeof *arguments)
             continue;
         arguments[number] = tpp_shell_from_string(s, settings[i].value, 1);
+        is_given[number] = true;
         last = number > last ? number : last;
     }
     for (size_t i = 1; i <= last; i++) {
         char name[16];
         snprintf(name, sizeof name, "%zu", i);
-        bool is_given = arguments[i].cells != NULL;
         tpp_shell_add_field(s, &fields,
-                            is_given ? arguments[i] : tpp_shell_unknown(s, tpp_shell_missing(s, name, 1), 1));
+                            is_given[i] ? arguments[i] : tpp_shell_unknown(s, tpp_shell_missing(s, name, 1), 1));
     }
     s->scope.arguments = fields.items;
     s->scope.num_arguments = fields.count;

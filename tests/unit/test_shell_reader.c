@@ -225,6 +225,10 @@ static void test_the_caller_fills_what_is_open(void **state)
         read_with("MODE=b\nrun $TP ${TP:-4} \"$2\" $1 $# $MODE", settings, sizeof settings / sizeof *settings);
     assert_words(command_at(script, 0)->words, "run|8|8|two words|$1?|2|b");
     tpp_shell_free(script);
+    const struct tpp_shell_setting empty[] = {{"1", ""}, {"3", "c"}};
+    script = read_with("if [ \"$1\" = a ]; then run a; else run \"<$1>\" \"$3\" $#; fi", empty, 2);
+    assert_words(command_at(script, 0)->words, "run|<>|c|3");
+    tpp_shell_free(script);
 }
 
 static void test_environment_of_a_command(void **state)
