@@ -79,6 +79,22 @@ static void random_strategy(struct tpp_random *random, struct launch_case *c)
     s->schedule = TPP_SCHEDULE_1F1B;
 }
 
+/* Rarer words, from 0.8 on; most releases lack some of them. */
+static void random_extras(struct tpp_random *random, struct launch_case *c)
+{
+    struct tpp_strategy *s = &c->strategy;
+    const bool exchanges = c->model.num_experts > 0 && s->expert_parallel * s->expert_tensor_parallel > 1;
+    if (s->recompute == TPP_RECOMPUTE_SELECTIVE && flip(random))
+        s->recompute_modules = PICK(TPP_MODULE_CORE_ATTENTION, TPP_MODULE_LAYER_NORM, TPP_MODULE_MLP,
+                                    TPP_MODULE_CORE_ATTENTION | TPP_MODULE_MOE, TPP_MODULE_EXPERT_ACTIVATION);
+    s->tp_comm_overlap = s->tensor_parallel > 1 && PICK(0, 0, 1) == 1;
+    s->dispatch = exchanges ? (enum tpp_dispatch)PICK(0, 0, 0, 1, 2) : TPP_DISPATCH_ALL_TO_ALL;
+    s->expert_overlap = exchanges && PICK(0, 0, 1) == 1;
+    s->last_stage_layers = s->first_stage_layers > 0 ? PICK(0, s->first_stage_layers) : PICK(0, 0, 0, 0, 3, 7);
+    s->last_chunk_less = s->pipeline_parallel > 1 ? PICK(0, 0, 0, 0, 1) : 0;
+    s->shard_group = s->zero_stage > 0 ? PICK(0, 0, 0, 0, 8) : 0;
+}
+
 /* What the releases before 0.8 have, and before 0.4 too. */
 static void make_old(struct launch_case *c)
 {
@@ -114,7 +130,7 @@ static void random_case(struct tpp_random *random, struct launch_case *c)
     launch_case_init(c);
     random_model(random, &c->model);
     random_strategy(random, c);
-    c->job.precision = (enum tpp_precision)PICK(0, 0, 1, 3);
+    c->job.precision = (enum tpp_precision)PICK(0, 0, 0, 1, 3, 4, 5);
     c->stack.attention = (enum tpp_attention_kernel)PICK(1, 2, 3);
     c->stack.loss_kernel = (enum tpp_loss_kernel)PICK(0, 1);
     c->hardware.gpu.compute_capability = PICK(8, 9, 10);
@@ -126,6 +142,8 @@ static void random_case(struct tpp_random *random, struct launch_case *c)
     c->request.release = (enum tpp_release)tpp_random_range(random, TPP_RELEASE_23_04, TPP_RELEASE_MAIN);
     if (c->request.release < TPP_RELEASE_0_8 && PICK(0, 1, 1, 1) == 1)
         make_old(c);
+    else if (c->request.release >= TPP_RELEASE_0_8 && flip(random))
+        random_extras(random, c);
 }
 
 static void check_options_exist(const struct script_run *run, enum tpp_release release, size_t first)
@@ -198,6 +216,8 @@ static struct tpp_strategy as_written(const struct launch_case *c)
         s.context_kind = TPP_CONTEXT_RING;
     if (s.context_kind != TPP_CONTEXT_HYBRID)
         s.ulysses_parallel = 0;
+    if ((uint64_t)s.shard_group == (uint64_t)s.data_parallel * s.context_parallel)
+        s.shard_group = 0; /* one group of all ranks */
     if (s.recompute != TPP_RECOMPUTE_FULL) {
         s.recompute_method = TPP_RECOMPUTE_UNIFORM;
         s.recompute_num_layers = 0;
@@ -342,6 +362,7 @@ static void test_what_is_written_is_the_plan_and_runs(void **state)
         }
         tpp_text_release(&script);
     }
+    print_message("# %u written\n", written);
     assert_true(written >= MIN_WRITTEN);
     for (int release = TPP_RELEASE_23_04; release <= TPP_RELEASE_MAIN; release++)
         assert_true(by_release[release] > 0);

@@ -108,6 +108,34 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
     s->balanced_split = !is_megatron && c->model.num_layers % s->pipeline_parallel != 0;
 }
 
+/* What only the Megatron side of a framework can say. */
+static void random_megatron(struct tpp_random *random, struct launch_case *c)
+{
+    struct tpp_strategy *s = &c->strategy;
+    const bool is_piped = s->pipeline_parallel > 1;
+    const bool exchanges = c->model.num_experts > 0 && s->expert_parallel * s->expert_tensor_parallel > 1;
+    if (s->recompute == TPP_RECOMPUTE_SELECTIVE)
+        s->recompute_modules = PICK(0, 0, TPP_MODULE_CORE_ATTENTION, TPP_MODULE_LAYER_NORM, TPP_MODULE_MLP,
+                                    TPP_MODULE_CORE_ATTENTION | TPP_MODULE_MOE, TPP_MODULE_EXPERT_ACTIVATION);
+    s->tp_comm_overlap = s->tensor_parallel > 1 && PICK(0, 0, 1) == 1;
+    s->dispatch = exchanges ? (enum tpp_dispatch)PICK(0, 0, 0, 0, 1, 2) : TPP_DISPATCH_ALL_TO_ALL;
+    s->expert_overlap = exchanges && PICK(0, 0, 1) == 1;
+    s->first_stage_layers = is_piped ? PICK(0, 0, 0, 6) : 0;
+    s->last_stage_layers = is_piped ? PICK(0, 0, 0, 6) : 0;
+    s->account_for_embedding = is_piped && PICK(0, 0, 0, 1) == 1;
+    s->account_for_loss = s->account_for_embedding;
+    s->last_chunk_less = is_piped ? PICK(0, 0, 0, 0, 1) : 0;
+    s->reduce_bucket_size = s->overlap_grad_reduce ? PICK(0, 0, 200000000) : 0;
+    s->shard_group = s->zero_stage > 0 ? PICK(0, 0, 0, 0, 8) : 0;
+    c->hardware.gpu.fp8_flops_per_second = 2e15;
+    c->job.precision = (enum tpp_precision)PICK(0, 0, 0, 1, 3, 4, 5);
+    s->ulysses_parallel = 0;
+    if (s->context_parallel == 4 && PICK(0, 0, 1) == 1) {
+        s->context_kind = TPP_CONTEXT_HYBRID;
+        s->ulysses_parallel = 2;
+    }
+}
+
 static void random_case(struct tpp_random *random, const struct reader *reader, struct launch_case *c)
 {
     launch_case_init(c);
@@ -120,10 +148,12 @@ static void random_case(struct tpp_random *random, const struct reader *reader, 
                                                                         : (enum tpp_task)PICK(0, 1, 2, 3);
     c->job.lora_rank = PICK(8, 64);
     c->job.lora_targets = (enum tpp_lora_targets)PICK(0, 1, 2, 3);
-    tpp_stack_defaults(reader->framework, &c->hardware.gpu, &c->job, &c->stack);
-    tpp_stack_set_engine(&c->stack, reader->engine, &c->hardware.gpu, &c->job);
     random_model(random, reader, &c->model);
     random_strategy(random, reader, c);
+    if (reader->engine == TPP_ENGINE_MEGATRON)
+        random_megatron(random, c);
+    tpp_stack_defaults(reader->framework, &c->hardware.gpu, &c->job, &c->stack);
+    tpp_stack_set_engine(&c->stack, reader->engine, &c->hardware.gpu, &c->job);
     snprintf(c->model.name, sizeof c->model.name, "%.60s", hostile);
     snprintf(c->hardware.name, sizeof c->hardware.name, "%.60s", hostile);
     c->request.job_name = c->request.note = hostile;
