@@ -30,33 +30,49 @@ static enum tpp_code predict_step(const struct tpp_hardware *hardware, const voi
     return TPP_OK;
 }
 
-/* The first run of the file that was measured and can be predicted. */
-static const struct tpp_run *find_measured(const struct tpp_runs *runs)
+static bool is_measured(const struct tpp_run *run)
 {
-    for (size_t i = 0; i < runs->count; i++) {
-        if (!runs->items[i].skipped[0] && runs->items[i].measured_step_seconds > 0)
-            return &runs->items[i];
-    }
-    return NULL;
+    return !run->skipped[0] && run->measured_step_seconds > 0;
 }
 
-enum tpp_code tpp_calibrate_one_step(const char *path, struct tpp_hardware *hardware, struct tpp_error *err)
+/* The first run of the file that was measured on this GPU and can be predicted. */
+static enum tpp_code find_measured(const struct tpp_runs *runs, const char *path, const char *gpu,
+                                   const struct tpp_run **found, struct tpp_error *err)
+{
+    const struct tpp_run *other = NULL;
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct tpp_run *run = &runs->items[i];
+        if (is_measured(run) && strcmp(run->gpu, gpu) == 0) {
+            *found = run;
+            return TPP_OK;
+        }
+        other = other == NULL && is_measured(run) ? run : other;
+    }
+    if (other != NULL)
+        return tpp_fail(err, TPP_E_RANGE, path, "give a run of the GPU of --base, or the --base that has the run's GPU",
+                        "the run %.60s was measured on %.60s, the profile is of %.60s", other->id, other->gpu, gpu);
+    return tpp_fail(err, TPP_E_MISSING, path, "give one run in the format of tp-plan validate",
+                    "no run with a measured step that can be predicted%s%.150s", runs->count > 0 ? ": " : "",
+                    runs->count > 0 ? runs->items[0].skipped : "");
+}
+
+enum tpp_code tpp_calibrate_one_step(const char *path, const char *date, struct tpp_hardware *hardware,
+                                     struct tpp_error *err)
 {
     struct tpp_run_profiles known = {0};
     struct tpp_runs runs = {0};
+    const struct tpp_run *run = NULL;
     struct tpp_run_profile *profile = calloc(1, sizeof *profile);
     enum tpp_code code =
         profile ? tpp_runs_load(path, &known, &runs, err) : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
-    const struct tpp_run *run = find_measured(&runs);
-    if (code == TPP_OK && run == NULL)
-        code = tpp_fail(err, TPP_E_MISSING, path, "give one run in the format of tp-plan validate",
-                        "no run with a measured step that can be predicted%s%.150s", runs.count > 0 ? ": " : "",
-                        runs.count > 0 ? runs.items[0].skipped : "");
+    if (code == TPP_OK)
+        code = find_measured(&runs, path, hardware->gpu.name, &run, err);
     if (code == TPP_OK) {
         struct tpp_run_profiles trial = {.items = &profile, .count = 1};
         const struct step_context context = {run, profile, &trial};
+        const struct tpp_step_origin origin = {run->id, date, run->is_published};
         snprintf(profile->name, sizeof profile->name, "%s", run->cluster.profile);
-        code = tpp_fit_one_step(hardware, run->measured_step_seconds, run->id, predict_step, &context, err);
+        code = tpp_fit_one_step(hardware, run->measured_step_seconds, &origin, predict_step, &context, err);
     }
     free(profile);
     tpp_runs_release(&runs);
@@ -100,8 +116,7 @@ static bool is_usable(const struct tpp_run *run, const struct tpp_hardware *hard
 {
     struct tpp_error err;
     struct tpp_run_prediction prediction;
-    if (run->skipped[0] || !(run->measured_step_seconds > 0) || run->job.precision == TPP_PRECISION_FP8 ||
-        run->model.num_experts > 0)
+    if (!is_measured(run) || run->job.precision == TPP_PRECISION_FP8 || run->model.num_experts > 0)
         return false;
     const struct tpp_hardware *profile = tpp_run_profiles_find(known, run->cluster.profile, &err);
     return profile != NULL && strcmp(profile->gpu.name, hardware->gpu.name) == 0 &&
@@ -119,11 +134,14 @@ static enum tpp_code load_runs(const struct tpp_option_list *files, struct tpp_r
     return code;
 }
 
-static enum tpp_code fit_runs(const struct tpp_option_list *files, const struct tpp_runs *runs, struct used_runs *used,
-                              struct tpp_hardware *hardware, struct tpp_fit_report *report, struct tpp_error *err)
+static enum tpp_code fit_runs(const struct tpp_option_list *files, const char *date, const struct tpp_runs *runs,
+                              struct used_runs *used, struct tpp_hardware *hardware, struct tpp_fit_report *report,
+                              struct tpp_error *err)
 {
+    bool is_published = true;
     for (size_t i = 0; i < runs->count; i++) {
         if (is_usable(&runs->items[i], hardware, used->known)) {
+            is_published = is_published && runs->items[i].is_published;
             used->items[used->count] = &runs->items[i];
             used->seconds[used->count++] = runs->items[i].measured_step_seconds;
         }
@@ -136,11 +154,12 @@ static enum tpp_code fit_runs(const struct tpp_option_list *files, const struct 
     snprintf(source, sizeof source, "%.60s%s", slash ? slash + 1 : files->items[0],
              files->count > 1 ? " and others" : "");
     const struct tpp_measured_steps steps = {used->seconds, used->count, predict_run, used};
-    return tpp_fit_steps(hardware, &steps, source, report, err);
+    const struct tpp_step_origin origin = {source, date, is_published};
+    return tpp_fit_steps(hardware, &steps, &origin, report, err);
 }
 
-enum tpp_code tpp_calibrate_steps(const struct tpp_option_list *files, struct tpp_hardware *hardware,
-                                  struct tpp_fit_report *report, struct tpp_error *err)
+enum tpp_code tpp_calibrate_steps(const struct tpp_option_list *files, const char *date,
+                                  struct tpp_hardware *hardware, struct tpp_fit_report *report, struct tpp_error *err)
 {
     struct tpp_run_profiles known = {0};
     struct tpp_runs runs = {0};
@@ -152,7 +171,7 @@ enum tpp_code tpp_calibrate_steps(const struct tpp_option_list *files, struct tp
     if (code == TPP_OK && (!used.items || !used.seconds || !used.trial))
         code = tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     if (code == TPP_OK)
-        code = fit_runs(files, &runs, &used, hardware, report, err);
+        code = fit_runs(files, date, &runs, &used, hardware, report, err);
     free(used.items);
     free(used.seconds);
     free(used.trial);

@@ -166,23 +166,55 @@ static enum tpp_code fit_and_write(const struct calibrate_arguments *arguments, 
                                    struct tpp_hardware hardware[2], struct tpp_fit_report *report,
                                    struct tpp_answer *answer, struct tpp_error *err)
 {
-    const struct tpp_fit_options options = {
-        .name = arguments->name, .device = arguments->device, .date = arguments->date};
+    const struct tpp_fit_options options = {.device = arguments->device, .date = arguments->date};
     struct tpp_hardware *base = &hardware[0], *fitted = &hardware[1];
     enum tpp_code code = tpp_hardware_find(arguments->base, base, err);
     if (code == TPP_OK && samples->count > 0)
         code = tpp_fit_profile(samples, base, &options, fitted, report, err);
     else
         *fitted = *base;
+    if (code == TPP_OK)
+        code = tpp_fit_name_profile(fitted, arguments->name, err);
     if (code == TPP_OK && arguments->steps.count > 0)
-        code = tpp_calibrate_steps(&arguments->steps, fitted, report, err);
+        code = tpp_calibrate_steps(&arguments->steps, arguments->date, fitted, report, err);
     if (code == TPP_OK && arguments->one_step)
-        code = tpp_calibrate_one_step(arguments->one_step, fitted, err);
+        code = tpp_calibrate_one_step(arguments->one_step, arguments->date, fitted, err);
     if (code == TPP_OK)
         code = write_profile(arguments, fitted, err);
     if (code == TPP_OK && arguments->residuals)
         code = write_residuals(arguments->residuals, report, err);
     return code != TPP_OK ? code : show_fit(arguments, report, fitted, answer, err);
+}
+
+/* An output that is also an input would take the measurements away; two outputs in one file, the first of them. */
+static enum tpp_code check_outputs(const struct calibrate_arguments *arguments, const struct tpp_operands *operands,
+                                   struct tpp_error *err)
+{
+    const struct {
+        const char *option, *path;
+    } outputs[] = {{"--output", arguments->output}, {"--gpu-output", arguments->gpu_output},
+                   {"--residuals", arguments->residuals}};
+    const char *const single[] = {arguments->base, arguments->one_step};
+    enum { NUM_SINGLE = sizeof single / sizeof single[0] };
+    const size_t num_files = operands->count - 1, num_steps = arguments->steps.count;
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++) {
+        if (outputs[i].path == NULL)
+            continue;
+        for (size_t j = 0; j < num_files + num_steps + NUM_SINGLE; j++) {
+            const char *input = j < num_files               ? operands->items[j + 1]
+                                : j < num_files + num_steps ? arguments->steps.items[j - num_files]
+                                                            : single[j - num_files - num_steps];
+            if (input != NULL && tpp_file_is_same(outputs[i].path, input))
+                return tpp_fail(err, TPP_E_USAGE, outputs[i].path, "write to another file",
+                                "%s would overwrite \"%.100s\", which is read", outputs[i].option, input);
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (outputs[j].path != NULL && tpp_file_is_same(outputs[i].path, outputs[j].path))
+                return tpp_fail(err, TPP_E_USAGE, outputs[i].path, "write to two files",
+                                "%s and %s name the same file", outputs[j].option, outputs[i].option);
+        }
+    }
+    return TPP_OK;
 }
 
 static enum tpp_code run_fit(const struct calibrate_arguments *arguments, const struct tpp_samples *samples,
@@ -215,8 +247,13 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (operands->count < 2 && !(is_fit && (arguments->one_step || arguments->steps.count > 0)))
         return tpp_fail(err, TPP_E_USAGE, action, "give logs of nccl-tests, tables or samples files",
                         "calibrate %s needs a file", action);
+    if (arguments->one_step != NULL && arguments->steps.count > 0)
+        return tpp_fail(err, TPP_E_USAGE, "--one-step", "choose one of them",
+                        "--one-step and --steps both set the GEMM rate of a step");
     tpp_samples_init(&samples);
-    enum tpp_code code = import_files(arguments, operands, &samples, err);
+    enum tpp_code code = is_fit ? check_outputs(arguments, operands, err) : TPP_OK;
+    if (code == TPP_OK)
+        code = import_files(arguments, operands, &samples, err);
     if (code == TPP_OK)
         code = is_fit ? run_fit(arguments, &samples, answer, err) : run_import(arguments, &samples, answer, err);
     tpp_samples_release(&samples);

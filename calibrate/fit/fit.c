@@ -20,6 +20,30 @@ void tpp_fit_report_release(struct tpp_fit_report *report)
     tpp_fit_report_init(report);
 }
 
+enum tpp_code tpp_fit_name_profile(struct tpp_hardware *hardware, const char *name, struct tpp_error *err)
+{
+    static const char suffix[] = "-fitted";
+    if (!name) {
+        const size_t kept = tpp_utf8_cut(hardware->name, sizeof hardware->name - sizeof suffix);
+        memcpy(hardware->name + kept, suffix, sizeof suffix);
+        return TPP_OK;
+    }
+    const size_t length = strlen(name);
+    size_t valid = 0;
+    for (size_t bytes; valid < length && (bytes = tpp_utf8_length(name + valid, length - valid)) > 0;) {
+        valid += bytes;
+    }
+    if (length == 0 || length >= sizeof hardware->name) {
+        return tpp_fail(err, TPP_E_USAGE, "--name", "give 1 to 63 bytes", "the new profile's name has %zu bytes", length);
+    }
+    if (valid < length) {
+        return tpp_fail(err, TPP_E_USAGE, "--name", "give it in UTF-8",
+                        "the new profile's name is not UTF-8 from byte %zu on", valid + 1);
+    }
+    memcpy(hardware->name, name, length + 1);
+    return TPP_OK;
+}
+
 /* Values that were measured directly: the median of all samples of a key. */
 static enum tpp_code fit_value(struct tpp_fit_run *run, uint32_t field, struct tpp_error *err)
 {
@@ -50,7 +74,7 @@ static enum tpp_code fit_value(struct tpp_fit_run *run, uint32_t field, struct t
         median = row->kind == TPP_HARDWARE_DOUBLE ? median : round(median);
         code = tpp_hardware_set(run->hardware, row->key, median, NULL, err);
         if (code == TPP_OK) {
-            tpp_fit_set_origin(run, row->key, &set, spread);
+            tpp_fit_set_origin(run, row->key, &set, spread, "");
             tpp_fit_note(run->report, "%s: %.6g, was %.6g", row->key, median, tpp_hardware_get(run->base, field));
         }
     }
@@ -124,11 +148,6 @@ enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tp
     struct tpp_fit_run run = {
         .samples = &chosen, .base = base, .options = options, .hardware = hardware, .report = report};
     *hardware = *base;
-    if (options && options->name) {
-        snprintf(hardware->name, sizeof hardware->name, "%s", options->name);
-    } else {
-        snprintf(hardware->name, sizeof hardware->name, "%.56s-fitted", base->name);
-    }
     if (!options || !options->device) {
         note_devices(samples, report);
     }

@@ -39,6 +39,8 @@ struct tpp_fit_group {
     char name[64];                    /* "gemm bf16", "attention", "all_reduce, 8 ranks, 1 node" */
     char range[160];                  /* what the samples span: where the values hold */
     size_t num_samples, num_left_out; /* left_out: outside the range the formula is for */
+    size_t num_impossible;            /* faster than the GPU's peak: left out, in no other number */
+    size_t num_fitted;                /* of num_samples: all, or the TPP_SOLVE_MAX_POINTS that the fit saw */
     bool is_in_profile;               /* false: shown only, the profile has no place for it */
     struct tpp_fit_value values[TPP_FIT_MAX_VALUES];
     size_t num_values;
@@ -63,7 +65,6 @@ struct tpp_fit_report {
 };
 
 struct tpp_fit_options {
-    const char *name;   /* of the new profile; NULL: "<base>-fitted" */
     const char *device; /* use only samples whose device contains this; NULL: all */
     const char *date;   /* put into the origin of measured values; NULL: none */
 };
@@ -71,9 +72,14 @@ struct tpp_fit_options {
 void tpp_fit_report_init(struct tpp_fit_report *report);
 void tpp_fit_report_release(struct tpp_fit_report *report);
 
+/* Names the new profile: `name`, or with NULL what it is called with "-fitted" behind. TPP_E_USAGE when `name` is not 1 to
+ * 63 bytes of UTF-8, which a profile could not be read back with. */
+enum tpp_code tpp_fit_name_profile(struct tpp_hardware *hardware, const char *name, struct tpp_error *err);
+
 /* Fits what the samples determine and fills *hardware: `base` with those values, their provenance (published when all
- * of its samples come from tables, else measured) and source. TPP_E_MISSING when no sample can be used. `options` may
- * be NULL. */
+ * of its samples come from tables, else measured), standard error, error on the samples held out, and source. Samples
+ * faster than the GPU's peak are counted and left out; TPP_E_RANGE when all of a kind are. TPP_E_MISSING when no sample
+ * can be used. `options` may be NULL. */
 enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tpp_hardware *base,
                               const struct tpp_fit_options *options, struct tpp_hardware *hardware,
                               struct tpp_fit_report *report, struct tpp_error *err);
@@ -81,11 +87,18 @@ enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tp
 /* Seconds of one step on that hardware; what tpp_fit_one_step changes is g_sus alone. `context` is the caller's. */
 typedef enum tpp_code tpp_fit_step(const struct tpp_hardware *hardware, const void *context, double *seconds,
                                    struct tpp_error *err);
+/* Where measured steps come from: for the origin of the value that follows. */
+struct tpp_step_origin {
+    const char *source; /* name of the run, or of the file */
+    const char *date;   /* NULL: none */
+    bool is_published;  /* all of them; else measured */
+};
 /* Scales g_sus until the predicted step takes the measured time (cost-model 5.6: calibration by one step). Fails with
  * TPP_E_RANGE when no GEMM rate in the step, g_max * g_sus, from 0.05 to 1 does with a g_sus that a profile
  * may have; the message says what the ends predict. */
-enum tpp_code tpp_fit_one_step(struct tpp_hardware *hardware, double measured_seconds, const char *source,
-                               tpp_fit_step *step, const void *context, struct tpp_error *err);
+enum tpp_code tpp_fit_one_step(struct tpp_hardware *hardware, double measured_seconds,
+                               const struct tpp_step_origin *origin, tpp_fit_step *step, const void *context,
+                               struct tpp_error *err);
 
 struct tpp_measured_step {
     tpp_fit_step *predict;
@@ -100,10 +113,11 @@ struct tpp_measured_steps {
     const void *context;
 };
 /* Sets g_sus to the value at which the median error of the steps is 0: one number of the GPU, whatever ran on it. Fewer
- * than four steps leave it as it is, and the group in the report says so. Judged like the other fits, on three of every
- * ten steps. */
-enum tpp_code tpp_fit_steps(struct tpp_hardware *hardware, const struct tpp_measured_steps *steps, const char *source,
-                            struct tpp_fit_report *report, struct tpp_error *err);
+ * than four steps leave it as it is, and so does a median that no rate brings to 0 or that hardly depends on it; the group
+ * in the report says so. Judged like the other fits, on three of every ten steps. */
+enum tpp_code tpp_fit_steps(struct tpp_hardware *hardware, const struct tpp_measured_steps *steps,
+                            const struct tpp_step_origin *origin, struct tpp_fit_report *report,
+                            struct tpp_error *err);
 
 /* For people and for programs. */
 void tpp_fit_report_text(const struct tpp_fit_report *report, struct tpp_text *out);

@@ -54,6 +54,12 @@ static double predict(const struct tpp_hardware *hardware, const struct tpp_samp
                                          : tpp_flash_forward_seconds(&hardware->gpu, &attention);
 }
 
+/* At the peak of the data sheet. */
+static double least_seconds(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
+{
+    return flops(sample) / hardware->gpu.bf16_flops_per_second;
+}
+
 static uint64_t shape(const struct tpp_sample *sample)
 {
     const struct tpp_attention_sample *attention = &sample->attention;
@@ -132,6 +138,7 @@ enum tpp_code tpp_fit_attention(struct tpp_fit_run *run, struct tpp_error *err)
     struct tpp_fit_set set;
     struct tpp_unknown unknowns[TPP_SOLVE_MAX_UNKNOWNS];
     enum tpp_code code = tpp_fit_collect(run, select_flash, NULL, &set, err);
+    code = code ? code : tpp_fit_leave_out_impossible(run, least_seconds, "attention", &set, err);
     if (code == TPP_OK && set.points.count > 0) {
         const struct tpp_fit_plan plan = {.name = "attention",
                                           .unknowns = unknowns,

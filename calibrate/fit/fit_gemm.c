@@ -34,6 +34,14 @@ static enum tpp_fit_use select_kind(const struct tpp_sample *sample, const void 
                                                                                                  : TPP_FIT_LEAVE_OUT;
 }
 
+/* At the peak of the data sheet; 0 where the GPU has no rate for the format. */
+static double least_seconds(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
+{
+    const double peak = sample->gemm.format == TPP_FORMAT_FP8 ? hardware->gpu.fp8_flops_per_second
+                                                              : hardware->gpu.bf16_flops_per_second;
+    return peak > 0 ? flops(sample) / peak : 0;
+}
+
 static double predict(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
 {
     const struct tpp_gemm gemm = {.m = sample->gemm.m,
@@ -113,8 +121,8 @@ static enum tpp_code choose_tile(struct tpp_fit_run *run, struct tpp_fit_set *se
     if (best[0] != base[0] || best[1] != base[1]) {
         tpp_hardware_set(run->hardware, "gpu.gemm_tile_m", best[0], NULL, NULL);
         tpp_hardware_set(run->hardware, "gpu.gemm_tile_n", best[1], NULL, NULL);
-        tpp_fit_set_origin(run, "gpu.gemm_tile_m", set, 0);
-        tpp_fit_set_origin(run, "gpu.gemm_tile_n", set, 0);
+        tpp_fit_set_origin(run, "gpu.gemm_tile_m", set, 0, "");
+        tpp_fit_set_origin(run, "gpu.gemm_tile_n", set, 0, "");
         tpp_fit_note(run->report, "gemm tile %u x %u fits better than %u x %u", best[0], best[1], base[0], base[1]);
     }
     return code;
@@ -149,13 +157,15 @@ static bool is_same_product(const struct tpp_sample *a, const struct tpp_sample 
 
 /* Sustained over burst rate of every bf16 product that was measured both ways on one GPU, in `ratios`; of several bursts
  * the first. `products` is scratch; both have room for all samples. Returns the number of ratios. */
-static size_t sustained_ratios(const struct tpp_samples *samples, const struct tpp_sample **products, double *ratios)
+static size_t sustained_ratios(const struct tpp_fit_run *run, const struct tpp_sample **products, double *ratios)
 {
+    const struct tpp_samples *samples = run->samples;
     size_t count = 0, num_ratios = 0;
     const struct tpp_sample *burst = NULL;
     for (size_t i = 0; i < samples->count; i++) {
         const struct tpp_sample *sample = &samples->items[i];
-        if (sample->kind == TPP_SAMPLE_GEMM && !sample->is_wrong && sample->gemm.format == TPP_FORMAT_BF16) {
+        if (sample->kind == TPP_SAMPLE_GEMM && !sample->is_wrong && sample->gemm.format == TPP_FORMAT_BF16 &&
+            sample->seconds >= least_seconds(run->base, sample)) {
             products[count++] = sample;
         }
     }
@@ -181,12 +191,12 @@ static enum tpp_code lower_to_sustained(struct tpp_fit_run *run, const struct tp
         free(products);
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     }
-    const size_t count = sustained_ratios(run->samples, products, ratios);
+    const size_t count = sustained_ratios(run, products, ratios);
     tpp_sort_numbers(ratios, count);
     const double ratio = count > 0 ? tpp_sorted_quantile(ratios, count, 0.5) : 1;
     if (ratio < run->hardware->gpu.gemm_sustained_fraction) {
         tpp_hardware_set(run->hardware, "gpu.gemm_sustained_fraction", ratio, NULL, NULL);
-        tpp_fit_set_origin(run, "gpu.gemm_sustained_fraction", set, 0);
+        tpp_fit_set_origin(run, "gpu.gemm_sustained_fraction", set, 0, "");
         tpp_fit_note(run->report, "GEMMs under load run at %.3f of the burst rate (%zu shapes): g_sus is no more", ratio,
                      count);
     }
@@ -202,6 +212,7 @@ enum tpp_code tpp_fit_gemm(struct tpp_fit_run *run, struct tpp_error *err)
         const enum kind kind = (enum kind)i;
         struct tpp_fit_set set;
         code = tpp_fit_collect(run, select_kind, &kind, &set, err);
+        code = code ? code : tpp_fit_leave_out_impossible(run, least_seconds, plans[i].name, &set, err);
         if (code == TPP_OK && kind == PLAIN && set.points.count > 0) {
             code = choose_tile(run, &set, err);
         }

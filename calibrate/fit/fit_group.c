@@ -17,10 +17,7 @@ uint64_t tpp_fit_mix(uint64_t digest, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    uint64_t z = (digest ^ bits) + UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+    return tpp_solve_mix(digest ^ bits);
 }
 
 static int compare_digests(const void *a, const void *b)
@@ -114,6 +111,27 @@ enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *sel
     return TPP_OK;
 }
 
+enum tpp_code tpp_fit_leave_out_impossible(const struct tpp_fit_run *run, tpp_predict *least, const char *name,
+                                           struct tpp_fit_set *set, struct tpp_error *err)
+{
+    const size_t count = set->points.count;
+    set->points.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct tpp_sample *sample = set->points.items[i];
+        if (sample->seconds < least(run->base, sample)) {
+            set->num_impossible++;
+        } else {
+            set->points.items[set->points.count++] = sample;
+        }
+    }
+    if (count > 0 && set->points.count == 0) {
+        return tpp_fail(err, TPP_E_RANGE, name, "is this the GPU of --base? else the times are wrong",
+                        "all %zu samples are faster than the peak of %.60s: physically impossible", count,
+                        run->base->gpu.name);
+    }
+    return TPP_OK;
+}
+
 enum tpp_code tpp_fit_take_part(const struct tpp_fit_set *set, enum tpp_fit_part part, struct tpp_points *points,
                                 struct tpp_error *err)
 {
@@ -128,103 +146,6 @@ enum tpp_code tpp_fit_take_part(const struct tpp_fit_set *set, enum tpp_fit_part
         }
     }
     return TPP_OK;
-}
-
-struct sample_error {
-    double error, seconds;
-};
-
-static int compare_errors(const void *a, const void *b)
-{
-    const double left = fabs(((const struct sample_error *)a)->error);
-    const double right = fabs(((const struct sample_error *)b)->error);
-    return (left > right) - (left < right);
-}
-
-/* The error that nine tenths of the time do not exceed; `errors` are sorted by size. */
-static double time_quantile(const struct sample_error *errors, size_t count)
-{
-    double total = 0, sum = 0;
-    size_t i = 0;
-    for (size_t j = 0; j < count; j++) {
-        total += errors[j].seconds;
-    }
-    while (i + 1 < count && (sum += errors[i].seconds) < 0.9 * total) {
-        i++;
-    }
-    return count > 0 ? fabs(errors[i].error) : 0;
-}
-
-static void summarise(struct sample_error *items, double *values, struct tpp_fit_errors *errors)
-{
-    for (size_t i = 0; i < errors->count; i++) {
-        values[i] = items[i].error;
-    }
-    tpp_sort_numbers(values, errors->count);
-    errors->bias = tpp_sorted_quantile(values, errors->count, 0.5);
-    qsort(items, errors->count, sizeof *items, compare_errors);
-    for (size_t i = 0; i < errors->count; i++) {
-        values[i] = fabs(items[i].error);
-    }
-    errors->median = tpp_sorted_quantile(values, errors->count, 0.5);
-    errors->p90 = tpp_sorted_quantile(values, errors->count, 0.9);
-    errors->time_p90 = time_quantile(items, errors->count);
-}
-
-enum tpp_code tpp_fit_judge(const struct tpp_hardware *hardware, tpp_predict *predict, const struct tpp_fit_set *set,
-                            enum tpp_fit_part part, struct tpp_fit_errors *errors, struct tpp_error *err)
-{
-    struct tpp_points points;
-    memset(errors, 0, sizeof *errors);
-    const enum tpp_code code = tpp_fit_take_part(set, part, &points, err);
-    double *values = code ? NULL : malloc((points.count + 1) * sizeof *values);
-    struct sample_error *items = code ? NULL : malloc((points.count + 1) * sizeof *items);
-    if (!values || !items) {
-        free(values);
-        free(items);
-        free(points.items);
-        return code ? code : out_of_memory(err);
-    }
-    for (size_t i = 0; i < points.count; i++) {
-        const double seconds = points.items[i]->seconds, error = predict(hardware, points.items[i]) / seconds - 1;
-        if (isfinite(error)) {
-            items[errors->count++] = (struct sample_error){error, seconds};
-        }
-    }
-    summarise(items, values, errors);
-    free(values);
-    free(items);
-    free(points.items);
-    return TPP_OK;
-}
-
-/* The samples' device (of the first) and file, for the origin of a value. */
-void tpp_fit_set_origin(const struct tpp_fit_run *run, const char *key, const struct tpp_fit_set *set,
-                        double relative_error)
-{
-    uint32_t index;
-    const struct tpp_sample *first = set->points.items[0];
-    const char *path = run->samples->files[first->file].source;
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    bool is_published = true, is_one_file = true;
-    for (size_t i = 0; i < set->points.count; i++) {
-        const uint32_t file = set->points.items[i]->file;
-        is_published = is_published && strcmp(run->samples->files[file].format, "table") == 0;
-        is_one_file = is_one_file && file == first->file;
-    }
-    if (!tpp_hardware_field_index(key, &index)) {
-        return;
-    }
-    struct tpp_hardware_origin *origin = &run->hardware->origins[index];
-    const char *date = run->options && run->options->date ? run->options->date : "";
-    origin->provenance = is_published ? TPP_PROVENANCE_PUBLISHED : TPP_PROVENANCE_MEASURED;
-    char error[32] = "";
-    if (relative_error > 0) {
-        snprintf(error, sizeof error, ", +-%.2g %%", 100 * relative_error);
-    }
-    snprintf(origin->source, sizeof origin->source, "calibrate fit%s%s: %zu samples of %.60s%s on %.50s%s",
-             *date ? " " : "", date, set->points.count, name, is_one_file ? "" : " and others",
-             first->device[0] ? first->device : "an unnamed device", error);
 }
 
 struct tpp_fit_group *tpp_fit_new_group(struct tpp_fit_report *report)
@@ -293,6 +214,8 @@ static enum tpp_code cross_validate(const struct tpp_hardware *start, const stru
 static void add_values(struct tpp_fit_run *run, struct tpp_fit_group *group, const struct tpp_fit_plan *plan,
                        const struct tpp_solution *solution, const struct tpp_fit_set *set)
 {
+    char errors[80];
+    tpp_fit_describe_errors(&group->held_out_after, errors, sizeof errors);
     for (size_t i = 0; i < plan->num_unknowns; i++) {
         uint32_t index;
         const char *key = plan->unknowns[i].key;
@@ -306,26 +229,10 @@ static void add_values(struct tpp_fit_run *run, struct tpp_fit_group *group, con
                                    .state = tpp_unknown_state_name(solution->state[i])};
         if (plan->is_in_profile && is_fitted) {
             tpp_hardware_set(run->hardware, key, solution->value[i], NULL, NULL);
-            tpp_fit_set_origin(run, key, set, solution->value[i] != 0 ? solution->error[i] / solution->value[i] : 0);
+            tpp_fit_set_origin(run, key, set, solution->value[i] != 0 ? solution->error[i] / solution->value[i] : 0,
+                               errors);
         }
     }
-}
-
-/* How far off the formula is on samples that were held out: with the fit, or with the base's values where these are
- * kept. */
-static void add_error(struct tpp_fit_run *run, const struct tpp_fit_group *group, const struct tpp_fit_plan *plan,
-                      const struct tpp_solution *solution, const struct tpp_fit_set *set)
-{
-    const bool is_kept = solution->state[0] == TPP_UNKNOWN_NO_BETTER;
-    const struct tpp_fit_errors *errors = is_kept ? &group->held_out_before : &group->held_out_after;
-    uint32_t index;
-    if (!plan->is_in_profile || !plan->error_key || errors->count == 0 ||
-        !tpp_hardware_field_index(plan->error_key, &index)) {
-        return;
-    }
-    const double limit = tpp_hardware_fields(NULL)[index].max;
-    tpp_hardware_set(run->hardware, plan->error_key, fmin(errors->time_p90, limit), NULL, NULL);
-    tpp_fit_set_origin(run, plan->error_key, set, 0);
 }
 
 /* The errors of the profile as it was, and of the fit, on all samples and on those held out. */
@@ -383,6 +290,8 @@ enum tpp_code tpp_fit_group(struct tpp_fit_run *run, struct tpp_hardware *hardwa
     plan->describe(set, group->range, sizeof group->range);
     group->num_samples = set->points.count;
     group->num_left_out = set->num_left_out;
+    group->num_impossible = set->num_impossible;
+    group->num_fitted = set->points.count < TPP_SOLVE_MAX_POINTS ? set->points.count : TPP_SOLVE_MAX_POINTS;
     group->is_in_profile = plan->is_in_profile;
     enum tpp_code code = tpp_fit_hold_out(set, plan->shape, err);
     code = code ? code : cross_validate(hardware, plan, set, group, err);
@@ -395,7 +304,7 @@ enum tpp_code tpp_fit_group(struct tpp_fit_run *run, struct tpp_hardware *hardwa
     code = code ? code : add_residuals(run->report, group, hardware, run->base, plan, set, err);
     if (code == TPP_OK) {
         add_values(run, group, plan, &solution, set);
-        add_error(run, group, plan, &solution, set);
+        tpp_fit_write_error(run, group, plan, &solution, set);
     }
     return code;
 }

@@ -15,10 +15,11 @@ struct tpp_fit_run {
     struct tpp_fit_report *report;
 };
 
-/* A group's samples: an array with room for all, and how many the formula is not for. */
+/* A group's samples: an array with room for all, how many the formula is not for, and how many no GPU of this peak can
+ * have run. */
 struct tpp_fit_set {
     struct tpp_points points;
-    size_t num_left_out;
+    size_t num_left_out, num_impossible;
     bool *is_held_out; /* by sample; NULL before tpp_fit_hold_out */
 };
 
@@ -29,6 +30,10 @@ typedef enum tpp_fit_use tpp_fit_select(const struct tpp_sample *sample, const v
 /* Collects the samples of a group; release with tpp_fit_set_release. */
 enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *select, const void *context,
                               struct tpp_fit_set *set, struct tpp_error *err);
+/* Takes out what is faster than `least`, the seconds at the base's peak rate. TPP_E_RANGE when nothing is left: then the
+ * samples are not of the base's GPU. */
+enum tpp_code tpp_fit_leave_out_impossible(const struct tpp_fit_run *run, tpp_predict *least, const char *name,
+                                           struct tpp_fit_set *set, struct tpp_error *err);
 
 void tpp_fit_set_release(struct tpp_fit_set *set); /* also after tpp_fit_collect failed */
 
@@ -42,7 +47,7 @@ struct tpp_fit_plan {
     double (*size)(const struct tpp_sample *sample);
     void (*describe)(const struct tpp_fit_set *set, char *range, size_t range_size);
     bool is_in_profile;
-    const char *error_key; /* value of the profile that time_p90 of the samples held out goes to; NULL: none */
+    const char *error_key; /* value of the profile that says how far off the formula is, see fit_error.c; NULL: none */
 };
 
 /* Fits, judges and writes the group into the report, and (when is_in_profile) the values into run->hardware. `hardware`
@@ -51,14 +56,30 @@ struct tpp_fit_plan {
 enum tpp_code tpp_fit_group(struct tpp_fit_run *run, struct tpp_hardware *hardware, const struct tpp_fit_plan *plan,
                             struct tpp_fit_set *set, struct tpp_error *err);
 
-/* Marks where a value comes from: "fit of 5364 samples on NVIDIA H200 (gemm_h200.csv): +- 0.8 %". */
+/* Marks where a value comes from: "calibrate fit 2026-11-29: 300 samples of g.jsonl on NVIDIA H200, +-0.8 %", and behind
+ * it `addition`. */
 void tpp_fit_set_origin(const struct tpp_fit_run *run, const char *key, const struct tpp_fit_set *set,
-                        double relative_error);
+                        double relative_error, const char *addition);
+/* ", held out: median 5.1 %, 90 % within 25 %" for such an addition; "" when none were. */
+void tpp_fit_describe_errors(const struct tpp_fit_errors *held_out, char *text, size_t size);
+/* Puts a text into an origin's source: bytes that are no UTF-8 as "?", and cut between characters, so that the profile can
+ * be read back. */
+void tpp_fit_write_source(struct tpp_hardware_origin *origin, const char *text);
 /* Which samples of a set are meant. */
 enum tpp_fit_part { TPP_FIT_ALL, TPP_FIT_KEPT, TPP_FIT_HELD_OUT };
 /* Errors of a formula on samples; those it cannot predict (a kernel that is not there) are not counted. */
 enum tpp_code tpp_fit_judge(const struct tpp_hardware *hardware, tpp_predict *predict, const struct tpp_fit_set *set,
                             enum tpp_fit_part part, struct tpp_fit_errors *errors, struct tpp_error *err);
+/* One error, and the measured seconds that it is of. */
+struct tpp_sample_error {
+    double error, seconds;
+};
+/* Median, quantiles and bias of errors, which it sorts. */
+enum tpp_code tpp_fit_summarise(struct tpp_sample_error *items, size_t count, struct tpp_fit_errors *errors,
+                                struct tpp_error *err);
+/* Writes the plan's error_key: how far off the formula is on what it has not seen. */
+void tpp_fit_write_error(struct tpp_fit_run *run, const struct tpp_fit_group *group, const struct tpp_fit_plan *plan,
+                         const struct tpp_solution *solution, const struct tpp_fit_set *set);
 /* Chooses 30 % of the shapes: of their digests in order, the last three of every ten. */
 enum tpp_code tpp_fit_hold_out(struct tpp_fit_set *set, uint64_t (*shape)(const struct tpp_sample *sample),
                                struct tpp_error *err);

@@ -37,6 +37,12 @@ static double predict(const struct tpp_hardware *hardware, const struct tpp_samp
     return tpp_memory_bound_seconds(&hardware->gpu, sample->memory.bytes, 1, 1);
 }
 
+/* At the data sheet's bandwidth: what is faster was in a cache. */
+static double least_seconds(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
+{
+    return sample->memory.bytes / hardware->gpu.memory_bandwidth_bytes_per_second;
+}
+
 static uint64_t shape(const struct tpp_sample *sample)
 {
     return tpp_fit_mix(UINT64_C(0x4d454d), sample->memory.bytes);
@@ -101,6 +107,7 @@ enum tpp_code tpp_fit_memory_bound(struct tpp_fit_run *run, struct tpp_error *er
         "memory-bound kernels", unknowns, 1, predict, shape, size, describe, true, "gpu.memory_error_fraction"};
     struct tpp_fit_set set;
     enum tpp_code code = tpp_fit_collect(run, select_operation, NULL, &set, err);
+    code = code ? code : tpp_fit_leave_out_impossible(run, least_seconds, plan.name, &set, err);
     code = code ? code : tpp_fit_group(run, run->hardware, &plan, &set, err);
     tpp_fit_set_release(&set);
     return code ? code : note_others(run, err);

@@ -23,6 +23,12 @@ static void append_group(struct tpp_text *out, const struct tpp_fit_group *group
     if (group->num_left_out > 0) {
         tpp_text_format(out, " (%zu outside the range of the formula)", group->num_left_out);
     }
+    if (group->num_impossible > 0) {
+        tpp_text_format(out, " (%zu faster than the GPU's peak, physically impossible: left out)", group->num_impossible);
+    }
+    if (group->num_fitted < group->num_samples) {
+        tpp_text_format(out, " (fitted to %zu of them)", group->num_fitted);
+    }
     tpp_text_append(out, group->is_in_profile ? "\n" : "; not in the profile\n");
     for (size_t i = 0; i < group->num_values; i++) {
         const struct tpp_fit_value *value = &group->values[i];
@@ -64,6 +70,8 @@ static void add_group(struct tpp_json_writer *writer, struct cJSON *groups, cons
     tpp_json_add_string(writer, object, "range", group->range);
     tpp_json_add_u64(writer, object, "samples", group->num_samples);
     tpp_json_add_u64(writer, object, "left_out", group->num_left_out);
+    tpp_json_add_u64(writer, object, "impossible", group->num_impossible);
+    tpp_json_add_u64(writer, object, "fitted", group->num_fitted);
     tpp_json_add_bool(writer, object, "in_profile", group->is_in_profile);
     struct cJSON *values = tpp_json_add_array(writer, object, "values");
     for (size_t i = 0; i < group->num_values; i++) {

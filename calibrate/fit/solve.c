@@ -280,9 +280,9 @@ static void mark_all(struct tpp_solution *solution, size_t num_unknowns, enum tp
     }
 }
 
-enum tpp_code tpp_solve(struct tpp_hardware *hardware, const struct tpp_unknown *unknowns, size_t num_unknowns,
-                        tpp_predict *predict, const struct tpp_points *points, struct tpp_solution *solution,
-                        struct tpp_error *err)
+static enum tpp_code solve_points(struct tpp_hardware *hardware, const struct tpp_unknown *unknowns, size_t num_unknowns,
+                                  tpp_predict *predict, const struct tpp_points *points, struct tpp_solution *solution,
+                                  struct tpp_error *err)
 {
     struct run run = {.hardware = hardware, .predict = predict, .points = points};
     double base[TPP_SOLVE_MAX_UNKNOWNS];
@@ -322,6 +322,42 @@ enum tpp_code tpp_solve(struct tpp_hardware *hardware, const struct tpp_unknown 
     gsl_set_error_handler(handler);
     settle(hardware, unknowns, num_unknowns, base, solution);
     return TPP_OK;
+}
+
+uint64_t tpp_solve_mix(uint64_t z)
+{
+    z += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* One point out of each of TPP_SOLVE_MAX_POINTS equal stretches, at a place that follows no pattern of the list. */
+static void draw_points(const struct tpp_points *points, const struct tpp_sample **drawn)
+{
+    for (size_t i = 0; i < TPP_SOLVE_MAX_POINTS; i++) {
+        const size_t first = i * points->count / TPP_SOLVE_MAX_POINTS;
+        const size_t length = (i + 1) * points->count / TPP_SOLVE_MAX_POINTS - first;
+        drawn[i] = points->items[first + tpp_solve_mix(i) % length];
+    }
+}
+
+enum tpp_code tpp_solve(struct tpp_hardware *hardware, const struct tpp_unknown *unknowns, size_t num_unknowns,
+                        tpp_predict *predict, const struct tpp_points *points, struct tpp_solution *solution,
+                        struct tpp_error *err)
+{
+    if (points->count <= TPP_SOLVE_MAX_POINTS) {
+        return solve_points(hardware, unknowns, num_unknowns, predict, points, solution, err);
+    }
+    struct tpp_points drawn = {.count = TPP_SOLVE_MAX_POINTS};
+    drawn.items = malloc(TPP_SOLVE_MAX_POINTS * sizeof *drawn.items);
+    if (!drawn.items) {
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    }
+    draw_points(points, drawn.items);
+    const enum tpp_code code = solve_points(hardware, unknowns, num_unknowns, predict, &drawn, solution, err);
+    free(drawn.items);
+    return code;
 }
 
 const char *tpp_unknown_state_name(enum tpp_unknown_state state)

@@ -224,3 +224,38 @@ enum tpp_code tpp_file_write(const char *path, const char *data, size_t length, 
     free(target);
     return code;
 }
+
+static bool is_same_inode(const struct stat *left, const struct stat *right)
+{
+    return left->st_dev == right->st_dev && left->st_ino == right->st_ino;
+}
+
+/* The folder that a path without a file behind it is in. */
+static bool stat_folder(const char *path, struct stat *info)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    const bool is_there = folder && stat(folder, info) == 0;
+    free(folder);
+    return is_there;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool tpp_file_is_same(const char *left, const char *right)
+{
+    struct stat left_info, right_info;
+    if (!left[0] || !right[0] || strcmp(left, "-") == 0 || strcmp(right, "-") == 0) {
+        return false;
+    }
+    const bool has_left = stat(left, &left_info) == 0, has_right = stat(right, &right_info) == 0;
+    if (has_left || has_right) {
+        return has_left && has_right && S_ISREG(left_info.st_mode) && is_same_inode(&left_info, &right_info);
+    }
+    return strcmp(name_of(left), name_of(right)) == 0 && stat_folder(left, &left_info) &&
+           stat_folder(right, &right_info) && is_same_inode(&left_info, &right_info);
+}

@@ -47,6 +47,7 @@ struct tpp_run {
     bool broken;                       /* the line is no run at all */
     bool
         complete; /* the source states every field that a predictor needs; a row that does not say counts as complete */
+    bool is_published; /* the row says where it was published ("url_or_repo_path"); else one's own */
     bool suspect; /* the source contradicts itself */
     bool remeasured; /* a later edition measured the same configuration again */
 

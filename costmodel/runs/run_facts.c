@@ -83,6 +83,7 @@ enum tpp_code tpp_run_facts_read_measured(struct tpp_json row, struct tpp_run_fa
         code = tpp_json_need_object(row, "measured", &measured, err);
     if (code != TPP_OK)
         return code;
+    facts->is_published = is_present(row, "url_or_repo_path");
     facts->suspect = is_present(row, "suspect");
     facts->remeasured = is_present(row, "remeasured_by");
     code = tpp_json_get_number(measured, "step_time_s", 0, 1e9, &facts->step_seconds, err);

@@ -44,7 +44,7 @@ struct tpp_run_facts {
     enum tpp_run_answer flash_attention;
     struct tpp_run_model_facts model;
     struct tpp_run_parallel_facts parallel;
-    bool complete, suspect, remeasured;
+    bool complete, suspect, remeasured, is_published;
     uint32_t recompute_modules;       /* TPP_MODULE_* bits of a list of names; 0: none given */
     bool has_unknown_module;          /* the list names one that is no such bit */
     double step_seconds, peak_memory; /* 0 = not measured; memory in the unit of memory_unit */

@@ -44,6 +44,7 @@ static void set_measured(const struct tpp_run_facts *facts, struct tpp_run *run)
     if (facts->step_seconds > 0)
         run->out_of_memory = TPP_RUN_NO; /* what was timed did fit */
     run->complete = facts->complete;
+    run->is_published = facts->is_published;
     run->suspect = facts->suspect;
     run->remeasured = facts->remeasured;
 }

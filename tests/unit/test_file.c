@@ -217,6 +217,27 @@ static void links_and_devices_stay_what_they_are(void **state)
     assert_true(S_ISCHR(info.st_mode));
 }
 
+/* A hard link and a symbolic one are the file itself, a copy is not; what is not there is known by folder and name. */
+static void one_file_is_known_by_all_its_names(void **state)
+{
+    (void)state;
+    char path[300];
+    assert_int_equal(tpp_file_write(in_folder("a"), "x", 1, 0644, NULL), TPP_OK);
+    assert_int_equal(tpp_file_write(in_folder("copy"), "x", 1, 0644, NULL), TPP_OK);
+    assert_int_equal(symlink("a", in_folder("soft")), 0);
+    assert_int_equal(link(in_folder("a"), in_folder("hard")), 0);
+    assert_true(tpp_file_is_same(in_folder("a"), in_folder("soft")));
+    assert_true(tpp_file_is_same(in_folder("hard"), in_folder("a")));
+    assert_false(tpp_file_is_same(in_folder("copy"), in_folder("a")));
+    assert_false(tpp_file_is_same(in_folder("new"), in_folder("a")));
+    snprintf(path, sizeof path, "./%s//new", folder);
+    assert_true(tpp_file_is_same(in_folder("new"), path));
+    assert_false(tpp_file_is_same(in_folder("newer"), path));
+    assert_false(tpp_file_is_same("new", path)); /* another folder */
+    assert_false(tpp_file_is_same("-", "-"));
+    assert_false(tpp_file_is_same("/dev/null", "/dev/null")); /* keeps nothing */
+}
+
 static void running_out_of_memory_is_an_error_like_any_other(void **state)
 {
     (void)state;
@@ -255,6 +276,7 @@ int main(void)
         IN_FOLDER(what_cannot_be_written_says_why),
         IN_FOLDER(a_failed_write_leaves_the_old_file_and_nothing_else),
         IN_FOLDER(links_and_devices_stay_what_they_are),
+        IN_FOLDER(one_file_is_known_by_all_its_names),
         IN_FOLDER(running_out_of_memory_is_an_error_like_any_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* From samples to a profile: what is fitted, what is kept and why, where the values say they come from. */
-#include "calibrate/fit/fit.h"
+#include "calibrate/fit/fit_group.h"
 #include "calibrate/fit/import.h"
 #include "costmodel/base/json_read.h"
 #include "costmodel/collective_time.h"
@@ -96,14 +96,13 @@ static void gemm_values_come_with_error_range_and_origin(void **state)
     (void)state;
     struct tpp_samples samples = begin("runs/h100-gemm.jsonl", "samples");
     struct tpp_hardware truth = base;
-    const struct tpp_fit_options options = {.name = "mine", .date = "2026-11-29"};
+    const struct tpp_fit_options options = {.date = "2026-11-29"};
     truth.gpu.gemm_max_fraction = 0.81;
     truth.gpu.gemm_half_k = 250;
     add_gemms(&samples, &truth.gpu, 0.04);
     assert_int_equal(tpp_fit_profile(&samples, &base, &options, &fitted, &report, NULL), TPP_OK);
     CHECK_NUMBER(fitted.gpu.gemm_max_fraction, 0.81, 0.02);
     CHECK_NUMBER(fitted.gpu.gemm_half_k, 250, 0.1);
-    assert_string_equal(fitted.name, "mine");
     const struct tpp_fit_group *group = group_of("gemm");
     assert_int_equal(group->num_samples, 300);
     assert_true(group->held_out_after.count > 60 && group->held_out_after.count < 120); /* 30 % of 300, by layers */
@@ -126,7 +125,6 @@ static void values_from_tables_are_published_ones(void **state)
     add_gemms(&samples, &truth.gpu, 0.02);
     assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
     assert_int_equal(origin_of(&fitted, "gpu.gemm_max_fraction")->provenance, TPP_PROVENANCE_PUBLISHED);
-    assert_string_equal(fitted.name, "dgx-h100-fitted");
     tpp_samples_release(&samples);
 }
 
@@ -368,18 +366,20 @@ static enum tpp_code made_up_step(const struct tpp_hardware *hardware, const voi
     return TPP_OK;
 }
 
+static const struct tpp_step_origin my_run = {.source = "my run", .date = "2026-11-30"};
+
 static void one_measured_step_scales_the_gemm_rate(void **state)
 {
     (void)state;
     struct tpp_error err;
     fitted = base;
-    assert_int_equal(tpp_fit_one_step(&fitted, 13, "my run", made_up_step, NULL, &err), TPP_OK);
+    assert_int_equal(tpp_fit_one_step(&fitted, 13, &my_run, made_up_step, NULL, &err), TPP_OK);
     CHECK_NUMBER(fitted.gpu.gemm_max_fraction, base.gpu.gemm_max_fraction, 0);
     CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, 0.702 / base.gpu.gemm_max_fraction, 1e-9);
     assert_int_equal(origin_of(&fitted, "gpu.gemm_sustained_fraction")->provenance, TPP_PROVENANCE_MEASURED);
-    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source, "my run"));
+    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source, "2026-11-30: one measured step of 13 s (my run)"));
     fitted = base;
-    assert_int_equal(tpp_fit_one_step(&fitted, 10, "my run", made_up_step, NULL, &err), TPP_E_RANGE); /* below 10.02 */
+    assert_int_equal(tpp_fit_one_step(&fitted, 10, &my_run, made_up_step, NULL, &err), TPP_E_RANGE); /* below 10.02 */
     CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, base.gpu.gemm_sustained_fraction, 0);
     assert_non_null(strstr(err.message, "10.02"));
 }
@@ -392,7 +392,7 @@ static void a_fitted_rate_is_one_that_a_profile_may_have(void **state)
     struct tpp_error err;
     fitted = base;
     fitted.gpu.gemm_max_fraction = 0.02;
-    assert_int_equal(tpp_fit_one_step(&fitted, 100, "my run", made_up_step, NULL, &err), TPP_E_RANGE);
+    assert_int_equal(tpp_fit_one_step(&fitted, 100, &my_run, made_up_step, NULL, &err), TPP_E_RANGE);
     assert_non_null(strstr(err.message, "178.5"));
     assert_int_equal(tpp_hardware_check(&fitted, &err), TPP_OK);
 }
@@ -417,19 +417,185 @@ static void many_measured_steps_give_what_a_step_sustains(void **state)
         seconds[i] = (3 + 7.02 / rates[i]) * (i == 4 ? 2 : 1);
     }
     struct tpp_measured_steps steps = {seconds, NUM_STEPS, made_up_steps, NULL};
+    struct tpp_step_origin origin = {.source = "runs.jsonl", .is_published = true};
     fitted = base;
-    assert_int_equal(tpp_fit_steps(&fitted, &steps, "runs.jsonl", &report, NULL), TPP_OK);
+    assert_int_equal(tpp_fit_steps(&fitted, &steps, &origin, &report, NULL), TPP_OK);
     CHECK_NUMBER(fitted.gpu.gemm_max_fraction * fitted.gpu.gemm_sustained_fraction, 0.62, 1e-9);
     const struct tpp_fit_group *group = group_of("training steps");
     assert_int_equal(group->num_samples, NUM_STEPS);
     assert_int_equal(group->held_out_after.count, 3); /* 2, 5 and 8 of 0 to 8: all at 0.62, the median of the others too */
     CHECK_NUMBER(group->held_out_after.median + 1, 1, 1e-9);
     assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source, "9 measured training steps"));
+    assert_int_equal(origin_of(&fitted, "gpu.gemm_sustained_fraction")->provenance, TPP_PROVENANCE_PUBLISHED);
+    /* One's own: measured, with the date. */
+    origin = (struct tpp_step_origin){.source = "mine.jsonl", .date = "2026-11-30"};
+    assert_int_equal(tpp_fit_steps(&fitted, &steps, &origin, &report, NULL), TPP_OK);
+    assert_int_equal(origin_of(&fitted, "gpu.gemm_sustained_fraction")->provenance, TPP_PROVENANCE_MEASURED);
+    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source,
+                           "2026-11-30: 9 measured training steps (mine.jsonl), +-"));
+    assert_non_null(strstr(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source, "held out: median"));
     steps.count = 3;
     fitted = base;
-    assert_int_equal(tpp_fit_steps(&fitted, &steps, "runs.jsonl", &report, NULL), TPP_OK);
+    assert_int_equal(tpp_fit_steps(&fitted, &steps, &origin, &report, NULL), TPP_OK);
     CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, base.gpu.gemm_sustained_fraction, 0);
-    assert_string_equal(report.groups[1].values[0].state, "too few points");
+    assert_string_equal(report.groups[2].values[0].state, "too few points");
+}
+
+/* Ten steps; of those held out, 2, 5 and 8, the second lasts 100 s and is off by a half when the others are right: nine
+ * tenths of the time are within 50 %, not of the steps. At a rate of 0.62 of the peak the others take 3 + 7.02 / 0.62
+ * = 14.3226 s. */
+static void the_error_of_steps_weighs_them_by_their_time(void **state)
+{
+    (void)state;
+    double seconds[10];
+    const struct tpp_step_origin origin = {.source = "runs.jsonl"};
+    const struct tpp_measured_steps steps = {seconds, 10, made_up_steps, NULL};
+    for (size_t i = 0; i < 10; i++)
+        seconds[i] = 3 + 7.02 / 0.62;
+    seconds[5] = 200; /* 14.3226 / 200 - 1 = -0.928 */
+    fitted = base;
+    assert_int_equal(tpp_fit_steps(&fitted, &steps, &origin, &report, NULL), TPP_OK);
+    const struct tpp_fit_errors *errors = &group_of("training steps")->held_out_after;
+    CHECK_NUMBER(errors->time_p90, 0.928387, 1e-5); /* 200 of 228.6 s */
+    CHECK_NUMBER(errors->p90, 0.8 * 0.928387, 1e-5); /* position 0.9 x 2 between 0 and it */
+}
+
+/* Steps of 2 s, less than the 3 s of everything else: no rate of GEMMs explains them, and the base value stays. */
+static void steps_beyond_any_rate_keep_the_base(void **state)
+{
+    (void)state;
+    double seconds[6] = {2, 2, 2, 2, 2, 2};
+    const struct tpp_step_origin origin = {.source = "runs.jsonl"};
+    const struct tpp_measured_steps steps = {seconds, 6, made_up_steps, NULL};
+    fitted = base;
+    assert_int_equal(tpp_fit_steps(&fitted, &steps, &origin, &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.gpu.gemm_sustained_fraction, base.gpu.gemm_sustained_fraction, 0);
+    assert_string_equal(group_of("training steps")->values[0].state, "not determined by these points");
+    assert_string_equal(origin_of(&fitted, "gpu.gemm_sustained_fraction")->source,
+                        origin_of(&base, "gpu.gemm_sustained_fraction")->source);
+    assert_int_equal(report.num_notes, 1); /* at the peak 10.02 s: 401 % too long */
+    assert_non_null(strstr(report.notes[0], "at 1 of the peak"));
+    assert_non_null(strstr(report.notes[0], "401 % too long"));
+}
+
+/* What a profile could not be read back with is refused; the base's name is cut between characters: 55 bytes and a "é" of
+ * two leave 55, as "-fitted" has room for 56. */
+static void a_name_is_one_that_a_profile_may_have(void **state)
+{
+    (void)state;
+    struct tpp_error err;
+    char name[65];
+    memset(name, 'n', sizeof name);
+    name[64] = '\0';
+    fitted = base;
+    assert_int_equal(tpp_fit_name_profile(&fitted, name, &err), TPP_E_USAGE);
+    assert_non_null(strstr(err.message, "64 bytes"));
+    assert_int_equal(tpp_fit_name_profile(&fitted, "", &err), TPP_E_USAGE);
+    assert_int_equal(tpp_fit_name_profile(&fitted, "a\xc3", &err), TPP_E_USAGE);
+    assert_non_null(strstr(err.message, "byte 2"));
+    assert_int_equal(tpp_fit_name_profile(&fitted, name + 1, &err), TPP_OK);
+    assert_int_equal(strlen(fitted.name), 63);
+    assert_int_equal(tpp_fit_name_profile(&fitted, "mine \xc3\xa9", &err), TPP_OK);
+    assert_string_equal(fitted.name, "mine \xc3\xa9");
+    snprintf(fitted.name, sizeof fitted.name, "%.55s\xc3\xa9nnn", name);
+    assert_int_equal(tpp_fit_name_profile(&fitted, NULL, &err), TPP_OK);
+    assert_int_equal(strlen(fitted.name), 62);
+    assert_string_equal(fitted.name + 54, "n-fitted");
+}
+
+/* Two products at 1.01 of the peak beside 300 that are fitted; when all are, the profile is of another GPU. */
+static void times_below_the_peaks_are_impossible(void **state)
+{
+    (void)state;
+    struct tpp_error err;
+    struct tpp_samples samples = begin("g.jsonl", "samples");
+    struct tpp_hardware truth = base;
+    truth.gpu.gemm_max_fraction = 0.8;
+    add_gemms(&samples, &truth.gpu, 0.01);
+    for (int i = 0; i < 2; i++) {
+        struct tpp_sample sample = samples.items[i];
+        sample.seconds = 2 * sample.gemm.m * sample.gemm.n * sample.gemm.k / (1.01 * base.gpu.bf16_flops_per_second);
+        add(&samples, sample);
+    }
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, &err), TPP_OK);
+    assert_int_equal(group_of("gemm")->num_impossible, 2);
+    assert_int_equal(group_of("gemm")->num_samples, 300);
+    struct tpp_text text;
+    tpp_text_init(&text);
+    tpp_fit_report_text(&report, &text);
+    assert_non_null(strstr(text.data, "2 faster than the GPU's peak, physically impossible"));
+    tpp_text_release(&text);
+    for (size_t i = 0; i < samples.count; i++)
+        samples.items[i].seconds /= 4;
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, &err), TPP_E_RANGE);
+    assert_non_null(strstr(err.message, "all 302 samples are faster than the peak"));
+    tpp_samples_release(&samples);
+}
+
+/* Ten copies at 0.9 of the bandwidth, exactly: three held out are no 90 % point, and cannot narrow what the base says. With
+ * ten times as many they can. */
+static void few_samples_do_not_narrow_the_error(void **state)
+{
+    (void)state;
+    for (int count = 10; count <= 100; count *= 10) {
+        struct tpp_samples samples = begin("m.jsonl", "samples");
+        for (int i = 0; i < count; i++) {
+            struct tpp_sample sample = {.kind = TPP_SAMPLE_MEMORY_BOUND};
+            snprintf(sample.memory.operation, sizeof sample.memory.operation, "copy");
+            sample.memory.bytes = 2e8 * (i + 1);
+            sample.seconds = sample.memory.bytes / (0.9 * base.gpu.memory_bandwidth_bytes_per_second) *
+                                 (1 + (i % 2 ? 0.02 : -0.02)) + base.gpu.kernel_gap_seconds;
+            add(&samples, sample);
+        }
+        assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+        if (count == 10) {
+            CHECK_NUMBER(fitted.gpu.memory_error_fraction, base.gpu.memory_error_fraction, 0);
+            assert_non_null(strstr(report.notes[0], "only 3 samples held out"));
+        } else {
+            assert_true(fitted.gpu.memory_error_fraction > 0.015 && fitted.gpu.memory_error_fraction < 0.03);
+        }
+        assert_non_null(strstr(origin_of(&fitted, "gpu.memory_efficiency_fraction")->source, "held out: median 2"));
+        tpp_fit_report_release(&report);
+        tpp_samples_release(&samples);
+    }
+}
+
+/* Twelve copies that scatter by a factor of 1.5 either way: the few held out cannot say how far off the fit is, the scatter
+ * around it does: more than the base's. */
+static void few_samples_that_scatter_widen_the_error(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("m.jsonl", "samples");
+    base.gpu.memory_error_fraction = 0.1;
+    base.gpu.memory_efficiency_fraction = 0.2;
+    for (int i = 0; i < 12; i++) {
+        struct tpp_sample sample = {.kind = TPP_SAMPLE_MEMORY_BOUND};
+        snprintf(sample.memory.operation, sizeof sample.memory.operation, "copy");
+        sample.memory.bytes = 2e8 * (i + 1);
+        sample.seconds = sample.memory.bytes / (0.5 * base.gpu.memory_bandwidth_bytes_per_second) * (i % 2 ? 1.5 : 1 / 1.5);
+        add(&samples, sample);
+    }
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    assert_string_equal(group_of("memory-bound")->values[0].state, "fitted");
+    /* log 1.5 = 0.405 is every distance: 1.4826 x 0.405 x 1.645 and more for the dozen samples */
+    assert_true(fitted.gpu.memory_error_fraction > 0.98 && fitted.gpu.memory_error_fraction < 1.2);
+    assert_non_null(strstr(origin_of(&fitted, "gpu.memory_error_fraction")->source, "by the covariance: only"));
+    tpp_samples_release(&samples);
+}
+
+/* A path that is cut inside a character, and bytes that are none, still make a source that is read back. */
+static void a_source_is_text_that_can_be_read_back(void **state)
+{
+    (void)state;
+    struct tpp_hardware_origin origin;
+    char text[300];
+    memset(text, 'x', sizeof text);
+    text[0] = '\xff';
+    memcpy(text + 198, "\xc3\xa9", 2);
+    text[299] = '\0';
+    tpp_fit_write_source(&origin, text);
+    assert_int_equal(origin.source[0], '?');
+    assert_int_equal(strlen(origin.source), 198); /* "é" would end at byte 200, of 199 */
 }
 
 int main(void)
@@ -449,6 +615,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_fitted_rate_is_one_that_a_profile_may_have, set_up, tear_down),
         cmocka_unit_test_setup_teardown(values_of_another_device_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_measured_steps_give_what_a_step_sustains, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_error_of_steps_weighs_them_by_their_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(steps_beyond_any_rate_keep_the_base, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_is_one_that_a_profile_may_have, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(times_below_the_peaks_are_impossible, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(few_samples_do_not_narrow_the_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(few_samples_that_scatter_widen_the_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_source_is_text_that_can_be_read_back, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,8 @@
 #include "tests/support/random.h"
 #include "tests/support/specification.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_POINTS = 600 };
@@ -45,6 +47,8 @@ static double stream_seconds(const struct tpp_hardware *hardware, const struct t
 {
     return sample->memory.bytes / tpp_memory_rate_bytes_per_second(&hardware->gpu);
 }
+
+static size_t num_predictions;
 
 static const struct tpp_unknown efficiency[] = {{"gpu.memory_efficiency_fraction", 0.05, 0.97, false}};
 
@@ -213,6 +217,42 @@ static void repeats_that_scatter_count_less(void **state)
     CHECK_NUMBER(solution.value[0], 0.70, 0.01);
 }
 
+static double counted_seconds(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
+{
+    num_predictions++;
+    return stream_seconds(hardware, sample);
+}
+
+/* 100000 points, every 16th of which is at twice the time: those that are drawn follow no pattern of the list, so the
+ * answer is that of most of them, and its error that of 8192: a scatter of 0.01 over the root of it. */
+static void many_points_are_drawn_from_evenly(void **state)
+{
+    (void)state;
+    enum { MANY = 100000 };
+    struct tpp_hardware hardware = base_profile(), again = hardware;
+    struct tpp_random random = {.state = 3};
+    struct tpp_sample *many = calloc(MANY, sizeof *many);
+    const struct tpp_sample **list = calloc(MANY, sizeof *list);
+    const double rate = 0.7 * hardware.gpu.memory_bandwidth_bytes_per_second;
+    assert_true(many && list);
+    for (size_t i = 0; i < MANY; i++) {
+        many[i].memory.bytes = 1e9;
+        many[i].seconds = 1e9 / rate * exp(0.01 * normal(&random)) * (i % 16 == 0 ? 2 : 1);
+        list[i] = &many[i];
+    }
+    struct tpp_solution solution, second;
+    const struct tpp_points points = {list, MANY};
+    num_predictions = 0;
+    assert_int_equal(tpp_solve(&hardware, efficiency, 1, counted_seconds, &points, &solution, NULL), TPP_OK);
+    assert_true(num_predictions % TPP_SOLVE_MAX_POINTS == 0 && num_predictions > 0);
+    CHECK_NUMBER(hardware.gpu.memory_efficiency_fraction, 0.7, 1e-3);
+    CHECK_NUMBER(solution.error[0], 0.7 * 0.01 / sqrt(8192), 0.2);
+    assert_int_equal(tpp_solve(&again, efficiency, 1, counted_seconds, &points, &second, NULL), TPP_OK);
+    assert_memory_equal(&solution.value[0], &second.value[0], sizeof solution.value[0]);
+    free(many);
+    free(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +264,7 @@ int main(void)
         cmocka_unit_test(what_the_points_do_not_determine_keeps_the_base),
         cmocka_unit_test(a_formula_that_gives_no_number_is_said_not_to_converge),
         cmocka_unit_test(repeats_that_scatter_count_less),
+        cmocka_unit_test(many_points_are_drawn_from_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
