@@ -1,5 +1,4 @@
 #include "costmodel/evaluator.h"
-#include "costmodel/interval.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,6 +33,7 @@ enum tpp_code tpp_evaluator_new(const struct tpp_model *model, const struct tpp_
         evaluator->tensor_links.bus_bytes_per_second[i] *= other_stack_bus_fraction;
     evaluator->forward_flops =
         tpp_flops_forward(model, (double)job->sequence_length, (double)job->attention_block_length);
+    evaluator->interval = tpp_interval_make(model, hardware, job, stack);
     *out = evaluator;
     return TPP_OK;
 }
@@ -230,7 +230,7 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     cost->bubble_fraction = pipeline.bubble_fraction;
     cost->host_bound_fraction = tpp_stage_layer(&assembly, &slowest.stage)->host_bound_fraction;
     derived_figures(evaluator, strategy, &slowest, cost);
-    const double half_width = tpp_interval_fraction(evaluator, cost);
+    const double half_width = tpp_interval_fraction(&evaluator->interval, cost);
     cost->step_seconds_low = cost->step_seconds / (1 + half_width);
     cost->step_seconds_high = cost->step_seconds * (1 + half_width);
     return TPP_OK;

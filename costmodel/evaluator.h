@@ -5,6 +5,7 @@
 #include "costmodel/data_parallel.h"
 #include "costmodel/evaluate.h"
 #include "costmodel/flops.h"
+#include "costmodel/interval.h"
 #include "costmodel/layer.h"
 #include "costmodel/memory_walk.h"
 #include "costmodel/pipeline.h"
@@ -28,6 +29,7 @@ struct tpp_evaluator {
     struct tpp_links links;          /* of every group */
     struct tpp_links tensor_links;   /* of tensor-parallel groups (15.4) */
     struct tpp_flops forward_flops;  /* of one sequence */
+    struct tpp_interval interval;    /* what no strategy changes of it */
     struct tpp_program program;      /* scratch for a memo miss */
     struct tpp_memo_entry **slots;   /* open addressing; a power of two of them */
     uint32_t num_slots, num_entries;

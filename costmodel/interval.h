@@ -7,6 +7,15 @@
 /* Wider is no statement. */
 #define TPP_INTERVAL_MAX_FRACTION 0.5
 
+/* What of the interval no strategy changes: errors of the profile, and the regimes of model, hardware, job and stack. */
+struct tpp_interval {
+    double regime_square; /* sum of r^2 of the regimes below that the strategy has no part in */
+    double gemm_error, attention_error, memory_error, inside_node_error, between_nodes_error; /* e; e_g / sqrt(4) */
+    bool is_one_node;     /* all communication is inside a node */
+};
+struct tpp_interval tpp_interval_make(const struct tpp_model *model, const struct tpp_hardware *hardware,
+                                      const struct tpp_job *job, const struct tpp_stack *stack);
+
 /* Half-width w of the 90 % interval [t / (1 + w), t (1 + w)] of a step of t seconds:
  *
  *     w^2 = (e_g s_g / sqrt(4))^2 + (e_a s_a)^2 + (e_m s_m)^2 + (e_n s_n)^2 + (e_x s_x)^2 + sum of regimes r^2
@@ -19,6 +28,6 @@
  * time_terms, bubble_fraction and host_bound_fraction alone; no allocation.
  * Source of the rule: independent errors add in quadrature. Checked by tests/unit/test_interval.c, its coverage by
  * tests/reference/reference_published_runs.c. */
-double tpp_interval_fraction(const struct tpp_evaluator *evaluator, const struct tpp_cost *cost);
+double tpp_interval_fraction(const struct tpp_interval *interval, const struct tpp_cost *cost);
 
 #endif

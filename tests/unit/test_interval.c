@@ -1,5 +1,4 @@
 /* The 90 % interval of a step. */
-#include "costmodel/evaluator.h"
 #include "costmodel/interval.h"
 #include "tests/support/check_number.h"
 #include "tests/support/shapes.h"
@@ -11,7 +10,6 @@ struct fixture {
     struct tpp_hardware hardware;
     struct tpp_job job;
     struct tpp_stack stack;
-    struct tpp_evaluator evaluator;
     struct tpp_cost cost;
 };
 
@@ -28,8 +26,6 @@ static void make(struct fixture *f)
     f->hardware.gpu.memory_error_fraction = 0.1;
     f->hardware.node.collective_error_fraction = 0.4;
     f->hardware.network.collective_error_fraction = 0.5;
-    f->evaluator = (struct tpp_evaluator){
-        .model = &f->model, .hardware = &f->hardware, .job = &f->job, .stack = &f->stack};
     f->cost.step_seconds = 10;
     f->cost.bubble_fraction = 0.1;
     f->cost.time_terms[TPP_TIME_GEMM] = 5;
@@ -40,6 +36,12 @@ static void make(struct fixture *f)
     f->cost.time_terms[TPP_TIME_GRADIENT_COMM] = 1;
 }
 
+static double fraction(const struct fixture *f)
+{
+    const struct tpp_interval interval = tpp_interval_make(&f->model, &f->hardware, &f->job, &f->stack);
+    return tpp_interval_fraction(&interval, &f->cost);
+}
+
 static void parts_add_in_quadrature_by_their_share(void **state)
 {
     (void)state;
@@ -47,10 +49,10 @@ static void parts_add_in_quadrature_by_their_share(void **state)
     make(&f);
     /* 0.6 * 0.2 / 2 = 0.06; 0.1 * 0.3 = 0.03; 0.1 * 0.1 = 0.01; one node: 0.2 * 0.4 = 0.08; any step 0.06; bubble 0.4 * 0.1
      * = 0.04: squares 36 + 9 + 1 + 64 + 36 + 16 = 162e-4. */
-    CHECK_NUMBER(tpp_interval_fraction(&f.evaluator, &f.cost), 0.127279, 1e-5);
+    CHECK_NUMBER(fraction(&f), 0.127279, 1e-5);
     /* On 64 GPUs the reduction crosses nodes: 0.1 * 0.4 and 0.1 * 0.5 instead: 36 + 9 + 1 + 16 + 25 + 36 + 16 = 139e-4. */
     f.job.num_gpus = 64;
-    CHECK_NUMBER(tpp_interval_fraction(&f.evaluator, &f.cost), 0.117898, 1e-5);
+    CHECK_NUMBER(fraction(&f), 0.117898, 1e-5);
 }
 
 static void a_regime_that_is_less_known_is_wider(void **state)
@@ -59,11 +61,11 @@ static void a_regime_that_is_less_known_is_wider(void **state)
     struct fixture f;
     make(&f);
     f.stack.launch_blocking = true; /* 162e-4 and 0.08 */
-    CHECK_NUMBER(tpp_interval_fraction(&f.evaluator, &f.cost), 0.150333, 1e-5);
+    CHECK_NUMBER(fraction(&f), 0.150333, 1e-5);
     f.job.precision = TPP_PRECISION_FP8; /* and 0.14: 162 + 64 + 196 = 422e-4 */
-    CHECK_NUMBER(tpp_interval_fraction(&f.evaluator, &f.cost), 0.205426, 1e-5);
+    CHECK_NUMBER(fraction(&f), 0.205426, 1e-5);
     f.hardware.gpu.gemm_error_fraction = 2;
-    CHECK_NUMBER(tpp_interval_fraction(&f.evaluator, &f.cost), TPP_INTERVAL_MAX_FRACTION, 0);
+    CHECK_NUMBER(fraction(&f), TPP_INTERVAL_MAX_FRACTION, 0);
 }
 
 static void better_measurements_make_it_narrower(void **state)
@@ -74,9 +76,9 @@ static void better_measurements_make_it_narrower(void **state)
     double *const errors[] = {&f.hardware.gpu.gemm_error_fraction, &f.hardware.gpu.attention_error_fraction,
                               &f.hardware.gpu.memory_error_fraction, &f.hardware.node.collective_error_fraction};
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-        const double before = tpp_interval_fraction(&f.evaluator, &f.cost);
+        const double before = fraction(&f);
         *errors[i] /= 2;
-        assert_true(tpp_interval_fraction(&f.evaluator, &f.cost) < before);
+        assert_true(fraction(&f) < before);
     }
 }
 
