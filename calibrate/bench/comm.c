@@ -158,6 +158,12 @@ static ncclDataType_t data_type(enum tpp_bench_type type)
     return types[type];
 }
 
+/* Non-blocking communicators may be at work already inside a group: that is no failure, and what follows must be called. */
+static bool has_failed(ncclResult_t result)
+{
+    return result != ncclSuccess && result != ncclInProgress;
+}
+
 /* Sends and receives of one rank in one group call: to all others, or to the next from the one before. */
 static ncclResult_t exchange(struct tpp_comm *comm, enum tpp_bench_collective collective, enum tpp_bench_type type,
                              const char *send, char *receive, uint64_t count, struct CUstream_st *stream)
@@ -167,17 +173,18 @@ static ncclResult_t exchange(struct tpp_comm *comm, enum tpp_bench_collective co
     ncclResult_t result = ncclGroupStart();
     if (collective == TPP_BENCH_SEND_RECV) {
         const int next = (int)((comm->position + 1) % n), previous = (int)((comm->position + n - 1) % n);
-        result = result ? result : ncclSend(send, count, data_type(type), next, comm->comm, stream);
-        result = result ? result : ncclRecv(receive, count, data_type(type), previous, comm->comm, stream);
+        result = has_failed(result) ? result : ncclSend(send, count, data_type(type), next, comm->comm, stream);
+        result = has_failed(result) ? result : ncclRecv(receive, count, data_type(type), previous, comm->comm, stream);
     } else {
-        for (uint32_t peer = 0; peer < n && result == ncclSuccess; peer++) {
+        for (uint32_t peer = 0; peer < n && !has_failed(result); peer++) {
             result = ncclSend(send + peer * part, count, data_type(type), (int)peer, comm->comm, stream);
-            result = result ? result
-                            : ncclRecv(receive + peer * part, count, data_type(type), (int)peer, comm->comm, stream);
+            result = has_failed(result)
+                         ? result
+                         : ncclRecv(receive + peer * part, count, data_type(type), (int)peer, comm->comm, stream);
         }
     }
     const ncclResult_t ended = ncclGroupEnd();
-    return result != ncclSuccess && result != ncclInProgress ? result : ended;
+    return has_failed(result) ? result : ended;
 }
 
 enum tpp_code tpp_comm_launch(struct tpp_comm *comm, enum tpp_bench_collective collective, enum tpp_bench_type type,

@@ -1,11 +1,13 @@
 /* Timing with events. */
 #include "calibrate/bench/device.h"
 
+#include "calibrate/bench/host_socket.h"
 #include "calibrate/bench/host_statistics.h"
 #include "costmodel/base/statistics.h"
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
+#include <time.h>
 
 static enum tpp_code launch_all(const struct tpp_work *work, uint32_t inner, struct CUstream_st *stream,
                                 struct tpp_error *err)
@@ -120,6 +122,23 @@ enum tpp_code tpp_device_estimate(struct tpp_device *device, const struct tpp_wo
     return code;
 }
 
+/* Waits for an event, not longer than the time-out. */
+static enum tpp_code wait_for_event(const struct tpp_device *device, cudaEvent_t event, const char *what,
+                                    struct tpp_error *err)
+{
+    const double deadline = tpp_bench_now() + device->timeout_seconds;
+    cudaError_t status = cudaEventQuery(event);
+    while (status == cudaErrorNotReady && tpp_bench_now() < deadline) {
+        nanosleep(&(struct timespec){.tv_nsec = 200 * 1000}, NULL);
+        status = cudaEventQuery(event);
+    }
+    if (status == cudaErrorNotReady) {
+        return tpp_fail(err, TPP_E_IO, what, "raise --timeout if it only is slow", "the GPU was not done within %g s",
+                        device->timeout_seconds);
+    }
+    return tpp_cuda(status, what, err);
+}
+
 enum tpp_code tpp_device_sustain(struct tpp_device *device, const struct tpp_work *work, double one_seconds,
                                  double total_seconds, double piece_seconds, double *seconds, double *clocks,
                                  size_t capacity, size_t *count, struct tpp_error *err)
@@ -135,7 +154,7 @@ enum tpp_code tpp_device_sustain(struct tpp_device *device, const struct tpp_wor
         code = launch_all(work, inner, device->stream, err);
         code = code ? code : tpp_cuda(cudaEventRecord(events[i + 1], device->stream), "cudaEventRecord", err);
         if (code == TPP_OK && i > 0) {
-            code = tpp_cuda(cudaEventSynchronize(events[i]), work->what, err);
+            code = wait_for_event(device, events[i], work->what, err);
             const double clock = tpp_nvml_read(device->nvml).sm_clock_hz;
             if (i >= pieces / 2) {
                 clocks[i - pieces / 2] = clock;

@@ -106,7 +106,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
+cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     return event->stream ? cudaStreamQuery(event->stream) : cudaErrorInvalidValue;
 }
