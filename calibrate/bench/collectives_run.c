@@ -85,7 +85,14 @@ static enum tpp_code allocate(struct tpp_collectives *bench, uint64_t max_bytes,
     free(all);
     bench->max_bytes = max_bytes;
     code = code ? code : tpp_device_alloc(max_bytes, &bench->send, err);
-    return code ? code : tpp_device_alloc(max_bytes, &bench->receive, err);
+    code = code ? code : tpp_device_alloc(max_bytes, &bench->receive, err);
+    void *const buffers[] = {bench->send, bench->receive};
+    for (int i = 0; i < 2 && code == TPP_OK; i++) { /* what is not checked is not measured on zeros either */
+        code = tpp_cuda(tpp_kernel_fill_random(TPP_BENCH_BF16, buffers[i], max_bytes / 2, bench->run->common.seed,
+                                               bench->device.stream),
+                        "the data of a collective", err);
+    }
+    return code;
 }
 
 enum tpp_code tpp_collectives_open(struct tpp_bench_run *run, uint64_t max_bytes, struct tpp_collectives *bench,

@@ -203,7 +203,7 @@ static void wrong_values_are_refused_with_what_where_and_how_to_fix_it(void **st
         {ON_A100("\"gpu\":{\"attention_error_fraction\":25}"), TPP_E_RANGE, "mine.json#/gpu/attention_error_fraction",
          "found 25", "give a number from 0 to 1"}, /* per cent */
         {ON_A100("\"gpu\":{\"memory_error_fraction\":1e999}"), TPP_E_RANGE, "mine.json:1:88", "too large", ""},
-        {ON_A100("\"gpu\":{\"memory_error_fraction\":NaN}"), TPP_E_SYNTAX, "mine.json", "", ""},
+        {ON_A100("\"gpu\":{\"memory_error_fraction\":NaN}"), TPP_E_SYNTAX, "mine.json:1:88", "found 'N'", "no NaN"},
         {ON_A100("\"node\":{\"collective_error_fraction\":\"20 %\"}"), TPP_E_TYPE,
          "mine.json#/node/collective_error_fraction", "must be a number, found the text \"20 %\"",
          "give fraction as a number"},
