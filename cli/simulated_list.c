@@ -66,15 +66,27 @@ static bool is_worth_a_line(const struct tpp_simulated_plan *simulated, size_t i
            fabs(simulated->simulated_seconds / simulated->plan.cost.step_seconds - 1) >= large_difference_fraction;
 }
 
+/* "; a reduce bucket of 2.6e+08 elements saves 2.8 % of it", or nothing. */
+static void describe_buckets(const struct tpp_simulated_plan *simulated, char *out, size_t size)
+{
+    const struct tpp_strategy *strategy = &simulated->plan.strategy;
+    const double gain = 100 * simulated->bucket_gain_fraction;
+    const double reduce = (double)strategy->reduce_bucket_size, gather = (double)strategy->allgather_bucket_size;
+    if (simulated->has_chosen[TPP_BUCKET_REDUCE] && simulated->has_chosen[TPP_BUCKET_GATHER])
+        snprintf(out, size, "; buckets of %.2g elements to reduce and %.2g to gather save %.1f %% of it", reduce, gather, gain);
+    else if (simulated->has_chosen[TPP_BUCKET_REDUCE] || simulated->has_chosen[TPP_BUCKET_GATHER])
+        snprintf(out, size, "; a %s bucket of %.2g elements saves %.1f %% of it",
+                 simulated->has_chosen[TPP_BUCKET_REDUCE] ? "reduce" : "gather",
+                 simulated->has_chosen[TPP_BUCKET_REDUCE] ? reduce : gather, gain);
+}
+
 static void append_line(const struct tpp_simulated_plan *simulated, size_t index, struct tpp_answer *answer)
 {
     const double difference = simulated->simulated_seconds / simulated->plan.cost.step_seconds - 1;
-    char line[256], seconds[32], place[64] = "", bucket[96] = "";
+    char line[256], seconds[32], place[64] = "", bucket[128] = "";
     if (simulated->estimated_index != index)
         snprintf(place, sizeof place, "; number %zu by the estimate", simulated->estimated_index + 1);
-    if (simulated->bucket_gain_fraction > 0)
-        snprintf(bucket, sizeof bucket, "; a reduce bucket of %.2g elements saves %.1f %% of it",
-                 (double)simulated->plan.strategy.reduce_bucket_size, 100 * simulated->bucket_gain_fraction);
+    describe_buckets(simulated, bucket, sizeof bucket);
     if (simulated->is_simulated)
         snprintf(line, sizeof line, "%zu: %s, %.1f %% %s than the estimate%s%s", index + 1,
                  tpp_format_seconds(seconds, sizeof seconds, simulated->simulated_seconds), 100 * fabs(difference),

@@ -1,7 +1,6 @@
 #include "planner/simulated_ranking.h"
 
 #include "costmodel/evaluator.h"
-#include "costmodel/simulator/contention.h"
 #include "costmodel/simulator/simulate.h"
 #include "planner/rank.h"
 
@@ -24,43 +23,40 @@ static enum tpp_code simulate(struct tpp_evaluator *evaluator, struct tpp_simula
     return code == TPP_E_RANGE ? TPP_OK : code; /* too large: the estimate stays */
 }
 
-/* A plan with the engine's default bucket whose bursts stall its layers (9.4): the largest bucket that fits in the slack, and half
- * of it, are simulated, and the best is kept when it is worth telling. Smaller buckets only lower the memory. */
-static enum tpp_code choose_bucket(struct tpp_evaluator *evaluator, struct tpp_simulated_plan *ranked, struct tpp_error *err)
+/* The plan with another bucket, when its step is shorter than that of *ranked by enough to be told. */
+static enum tpp_code try_bucket(struct tpp_evaluator *evaluator, enum tpp_bucket bucket, uint64_t size,
+                                struct tpp_simulated_plan *ranked, struct tpp_error *err)
 {
-    struct tpp_burst burst;
-    bool has_burst;
-    if (!ranked->is_simulated || ranked->plan.strategy.reduce_bucket_size != 0 ||
-        !tpp_engine_is_deepspeed(evaluator->stack->engine))
-        return TPP_OK;
-    enum tpp_code code = tpp_burst_of_plan(evaluator, &ranked->plan.strategy, &burst, &has_burst, err);
-    if (code != TPP_OK || !has_burst || !(tpp_burst_stall_seconds(&burst) > 0))
-        return code;
-    double recommended;
-    code = tpp_burst_recommended_of_plan(evaluator, &ranked->plan.strategy, &recommended, err);
-    if (code != TPP_OK)
-        return code;
-    const double default_seconds = ranked->simulated_seconds;
-    for (int divisor = 1; divisor <= 2; divisor++) {
-        struct tpp_simulated_plan other = *ranked;
-        if (!(recommended / divisor >= 1))
-            continue;
-        other.plan.strategy.reduce_bucket_size = (uint64_t)tpp_burst_rounded_elements(recommended / divisor);
-        if ((double)other.plan.strategy.reduce_bucket_size >= burst.bucket_elements)
-            continue;
-        code = tpp_evaluator_cost(evaluator, &other.plan.strategy, &other.plan.cost, err);
-        if (ranked->plan.cost.memory.is_replayed) /* with the larger bucket: it bounds the smaller one's */
-            other.plan.cost.memory = ranked->plan.cost.memory;
-        if (code == TPP_OK)
-            code = simulate(evaluator, &other, err);
-        if (code != TPP_OK)
-            return code;
-        other.bucket_gain_fraction = 1 - other.simulated_seconds / default_seconds;
-        if (other.is_simulated && other.bucket_gain_fraction >= TPP_SIMULATED_RESOLUTION_FRACTION &&
-            other.simulated_seconds < ranked->simulated_seconds)
-            *ranked = other;
+    struct tpp_simulated_plan other = *ranked;
+    tpp_bucket_set(&other.plan.strategy, bucket, size);
+    enum tpp_code code = tpp_evaluator_cost(evaluator, &other.plan.strategy, &other.plan.cost, err);
+    if (ranked->plan.cost.memory.is_replayed) /* with the larger bucket: it bounds the smaller one's */
+        other.plan.cost.memory = ranked->plan.cost.memory;
+    if (code == TPP_OK)
+        code = simulate(evaluator, &other, err);
+    if (code == TPP_OK && other.is_simulated &&
+        other.simulated_seconds < ranked->simulated_seconds * (1 - TPP_SIMULATED_RESOLUTION_FRACTION)) {
+        other.has_chosen[bucket] = true;
+        *ranked = other;
     }
-    return TPP_OK;
+    return code;
+}
+
+/* Buckets that the plan leaves to the framework: sizes from slack and burst, and the default, by their simulated steps. */
+static enum tpp_code choose_buckets(struct tpp_evaluator *evaluator, struct tpp_simulated_plan *ranked,
+                                    struct tpp_error *err)
+{
+    const double default_seconds = ranked->simulated_seconds;
+    enum tpp_code code = TPP_OK;
+    for (int bucket = 0; bucket < TPP_BUCKET_COUNT && ranked->is_simulated && code == TPP_OK; bucket++) {
+        uint64_t sizes[TPP_MAX_BUCKET_SIZES];
+        size_t count;
+        code = tpp_bucket_sizes(evaluator, &ranked->plan.strategy, (enum tpp_bucket)bucket, sizes, &count, err);
+        for (size_t i = 0; i < count && code == TPP_OK; i++)
+            code = try_bucket(evaluator, (enum tpp_bucket)bucket, sizes[i], ranked, err);
+    }
+    ranked->bucket_gain_fraction = 1 - ranked->simulated_seconds / default_seconds;
+    return code;
 }
 
 static bool is_before(const struct tpp_simulated_plan *a, const struct tpp_simulated_plan *b, double headroom_fraction)
@@ -94,7 +90,7 @@ enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct 
             .plan = plans[i], .simulated_seconds = plans[i].cost.step_seconds, .estimated_index = i};
         code = simulate(evaluator, &ranked[i], err);
         if (code == TPP_OK)
-            code = choose_bucket(evaluator, &ranked[i], err);
+            code = choose_buckets(evaluator, &ranked[i], err);
         if (code == TPP_OK)
             put_in_order(ranked, i, memory_headroom_fraction);
     }

@@ -49,7 +49,7 @@ static void order_is_that_of_the_simulated_steps(void **state)
 
 /* Layers of 21 ms of test_contention.c: a burst of 22.8 ms, for whose end gathers of 4.9 ms wait, stalls 17 times some 7 ms: 4 % of
  * the step. */
-static void stalling_buckets_of_zero3_are_replaced_and_given_ones_kept(void **state)
+static void buckets_left_to_the_framework_are_chosen_and_given_ones_kept(void **state)
 {
     (void)state;
     const struct tpp_model model = shape_preset("llama3-70b");
@@ -57,26 +57,35 @@ static void stalling_buckets_of_zero3_are_replaced_and_given_ones_kept(void **st
     const struct tpp_job job = shape_job(256, 8192, 64);
     struct tpp_stack stack;
     struct tpp_evaluator *evaluator;
-    struct tpp_simulated_plan ranked[3];
+    struct tpp_simulated_plan ranked[4];
     tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, &hardware.gpu, &job, &stack);
     assert_int_equal(tpp_evaluator_new(&model, &hardware, &job, &stack, &evaluator, NULL), TPP_OK);
-    const struct tpp_plan plans[3] = {
+    const struct tpp_plan plans[4] = {
         make_plan(evaluator, &job, "tp=8,mbs=2,zero=3,sp=1,reduce_bucket=500000000"),
         make_plan(evaluator, &job, "tp=8,mbs=2,zero=3,sp=1"),
         make_plan(evaluator, &job, "tp=8,mbs=2,zero=1,sp=1"),
+        make_plan(evaluator, &job, "tp=8,mbs=2,zero=1,sp=1,reduce_bucket=500000000,allgather_bucket=500000000"),
     };
-    assert_int_equal(tpp_simulated_ranking(&model, &hardware, &job, &stack, 0, plans, 3, ranked, NULL), TPP_OK);
-    const struct tpp_simulated_plan *of_plan[3] = {NULL};
-    for (size_t i = 0; i < 3; i++)
+    assert_int_equal(tpp_simulated_ranking(&model, &hardware, &job, &stack, 0, plans, 4, ranked, NULL), TPP_OK);
+    const struct tpp_simulated_plan *of_plan[4] = {NULL};
+    for (size_t i = 0; i < 4; i++)
         of_plan[ranked[i].estimated_index] = &ranked[i];
     assert_int_equal(of_plan[0]->plan.strategy.reduce_bucket_size, 500000000);
-    assert_int_equal(of_plan[2]->plan.strategy.reduce_bucket_size, 0);
-    assert_true(of_plan[0]->bucket_gain_fraction == 0 && of_plan[2]->bucket_gain_fraction == 0);
+    assert_int_equal(of_plan[3]->plan.strategy.reduce_bucket_size, 500000000);
+    assert_true(of_plan[0]->bucket_gain_fraction == 0 && of_plan[3]->bucket_gain_fraction == 0);
     /* The default is 5e8, too; a burst as long as the slack of 16 ms has 3.5e8 elements. */
     assert_in_range(of_plan[1]->plan.strategy.reduce_bucket_size, 50000000, 350000000);
     assert_true(of_plan[1]->bucket_gain_fraction > 0.01 && of_plan[1]->bucket_gain_fraction < 0.06);
     CHECK_NUMBER(of_plan[1]->simulated_seconds,
                  of_plan[0]->simulated_seconds * (1 - of_plan[1]->bucket_gain_fraction), 1e-9);
+    assert_true(of_plan[1]->has_chosen[TPP_BUCKET_REDUCE] && !of_plan[1]->has_chosen[TPP_BUCKET_GATHER]);
+    /* ZeRO-1: what of the last bucket of 1 GB, 23 ms, is exposed, less what more latencies cost. */
+    assert_true(of_plan[2]->has_chosen[TPP_BUCKET_REDUCE]);
+    assert_in_range(of_plan[2]->plan.strategy.reduce_bucket_size, 20000000, 400000000);
+    assert_true(of_plan[2]->bucket_gain_fraction > 0.001 &&
+                of_plan[2]->bucket_gain_fraction * of_plan[3]->simulated_seconds < 2 * 23e-3);
+    CHECK_NUMBER(of_plan[2]->simulated_seconds,
+                 of_plan[3]->simulated_seconds * (1 - of_plan[2]->bucket_gain_fraction), 1e-9);
     tpp_evaluator_free(evaluator);
 }
 
@@ -84,7 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_that_of_the_simulated_steps),
-        cmocka_unit_test(stalling_buckets_of_zero3_are_replaced_and_given_ones_kept),
+        cmocka_unit_test(buckets_left_to_the_framework_are_chosen_and_given_ones_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
