@@ -1,6 +1,7 @@
 #include "cli/check_compare.h"
 
 #include "cli/find_plans.h"
+#include "cli/simulated_list.h"
 #include "costmodel/base/json_read.h"
 #include "costmodel/base/units.h"
 #include "planner/advise.h"
@@ -36,26 +37,42 @@ static void add_risks(struct tpp_check *check)
     }
 }
 
-double tpp_check_gain(const struct tpp_check *check)
-{
-    return check->plan.cost.step_seconds / check->better.cost.step_seconds - 1;
-}
-
 static void describe_better(struct tpp_check *check)
 {
     char layout[128], step[32], hint[200];
     const bool fits = check->plan.cost.memory.fit != TPP_FIT_DOES_NOT_FIT;
-    const double gain = tpp_check_gain(check);
+    const double gain = check->better_gain_fraction;
     tpp_layout_words(layout, sizeof layout, &check->better.strategy);
     snprintf(hint, sizeof hint, "use %s", layout);
-    tpp_format_seconds(step, sizeof step, check->better.cost.step_seconds);
+    tpp_format_seconds(step, sizeof step, check->better_seconds);
     if (!fits)
         tpp_problems_add(&check->problems, "better-plan", TPP_SEVERITY_INFO, 0, hint,
                          "a plan of the same job fits on the same GPUs, with %s a step", step);
     else
         tpp_problems_add(&check->problems, "better-plan",
                          gain >= LARGE_GAIN_FRACTION ? TPP_SEVERITY_WARNING : TPP_SEVERITY_INFO, 0, hint,
-                         "another plan for the same GPUs is %.0f %% faster: %s a step", 100 * gain, step);
+                         "another plan for the same GPUs is %.0f %% faster%s: %s a step", 100 * gain,
+                         check->is_better_simulated ? " when simulated" : "", step);
+}
+
+/* Sets check->better and its gain: by simulated steps when both can be simulated, as `plan` ranks. */
+static enum tpp_code compare_better(struct tpp_check *check, const struct tpp_found_plans *found, struct tpp_error *err)
+{
+    const struct tpp_job_inputs *inputs = &check->inputs;
+    struct tpp_simulated_plan own;
+    const enum tpp_code code = tpp_simulated_step(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack,
+                                                  &check->plan, &own, err);
+    if (code != TPP_OK)
+        return code;
+    check->better = found->plans[0];
+    check->is_better_simulated = own.is_simulated && found->simulated[0].is_simulated;
+    check->better_seconds =
+        check->is_better_simulated ? found->simulated[0].simulated_seconds : check->better.cost.step_seconds;
+    check->better_gain_fraction =
+        (check->is_better_simulated ? own.simulated_seconds : check->plan.cost.step_seconds) / check->better_seconds - 1;
+    check->has_better = check->plan.cost.memory.fit == TPP_FIT_DOES_NOT_FIT ||
+                        check->better_gain_fraction >= LEAST_GAIN_FRACTION;
+    return TPP_OK;
 }
 
 /* The best plan of the same job on the same GPUs, when it is worth naming. */
@@ -63,19 +80,19 @@ static enum tpp_code find_better(struct tpp_check *check, const struct tpp_answe
 {
     struct tpp_found_plans found;
     struct tpp_space_limits limits = tpp_space_limits_defaults();
-    limits.keep = 1;
-    const enum tpp_code code = tpp_find_plans(&check->inputs, &limits, answer, &found, err);
+    const struct tpp_simulated_list_arguments simulated = {false, false};
+    enum tpp_code code = tpp_simulated_list_prepare(&simulated, &limits, err);
+    if (code == TPP_OK)
+        code = tpp_find_plans(&check->inputs, &limits, answer, &found, err);
     if (code != TPP_OK)
         return code == TPP_E_MEMORY || code == TPP_E_INTERNAL ? code : TPP_OK;
-    if (found.num_plans > 0) {
-        check->better = found.plans[0];
-        check->has_better =
-            check->plan.cost.memory.fit == TPP_FIT_DOES_NOT_FIT || tpp_check_gain(check) >= LEAST_GAIN_FRACTION;
-    }
+    code = tpp_simulated_list(&simulated, &check->inputs, limits.memory_headroom_fraction, 1, &found, err);
+    if (code == TPP_OK && found.num_plans > 0)
+        code = compare_better(check, &found, err);
     tpp_found_plans_release(&found);
-    if (check->has_better)
+    if (code == TPP_OK && check->has_better)
         describe_better(check);
-    return TPP_OK;
+    return code;
 }
 
 /* ---- measurements ---- */

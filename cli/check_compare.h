@@ -9,7 +9,4 @@
  * asks. TPP_E_USAGE when a measurement or baseline was given and there is nothing to compare it with. */
 enum tpp_code tpp_check_compare(struct tpp_check *check, const struct tpp_answer *answer, struct tpp_error *err);
 
-/* Time of the script's step over the better plan's, less 1. */
-double tpp_check_gain(const struct tpp_check *check);
-
 #endif

@@ -203,7 +203,7 @@ enum tpp_code tpp_check_answer_json(const struct tpp_check *check, struct tpp_an
         tpp_json_add_null(&writer, writer.root, "plan");
     if (check->has_better) {
         add_plan(check, &check->better, "better_plan", &writer);
-        tpp_json_add_number(&writer, writer.root, "better_plan_gain_fraction", tpp_check_gain(check));
+        tpp_json_add_number(&writer, writer.root, "better_plan_gain_fraction", check->better_gain_fraction);
     }
     if (check->has_measured)
         tpp_measured_add_json(&check->measured, &writer, writer.root);

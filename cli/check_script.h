@@ -40,6 +40,8 @@ struct tpp_check {
     struct tpp_plan plan;
     bool has_better;
     struct tpp_plan better; /* of the same job on the same GPUs */
+    bool is_better_simulated; /* the next two come from simulated steps, not from the estimates */
+    double better_seconds, better_gain_fraction; /* its step; time of the script's over it, less 1 */
     bool has_measured;
     struct tpp_measured measured;
 };

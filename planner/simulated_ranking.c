@@ -78,6 +78,25 @@ static void put_in_order(struct tpp_simulated_plan *ranked, size_t last, double 
     ranked[last] = plan;
 }
 
+static struct tpp_simulated_plan unsimulated(const struct tpp_plan *plan, size_t index)
+{
+    return (struct tpp_simulated_plan){
+        .plan = *plan, .simulated_seconds = plan->cost.step_seconds, .estimated_index = index};
+}
+
+enum tpp_code tpp_simulated_step(const struct tpp_model *model, const struct tpp_hardware *hardware,
+                                 const struct tpp_job *job, const struct tpp_stack *stack, const struct tpp_plan *plan,
+                                 struct tpp_simulated_plan *out, struct tpp_error *err)
+{
+    struct tpp_evaluator *evaluator = NULL;
+    *out = unsimulated(plan, 0);
+    enum tpp_code code = tpp_evaluator_new(model, hardware, job, stack, &evaluator, err);
+    if (code == TPP_OK)
+        code = simulate(evaluator, out, err);
+    tpp_evaluator_free(evaluator);
+    return code;
+}
+
 enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct tpp_hardware *hardware,
                                     const struct tpp_job *job, const struct tpp_stack *stack,
                                     double memory_headroom_fraction, const struct tpp_plan *plans, size_t count,
@@ -86,8 +105,7 @@ enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct 
     struct tpp_evaluator *evaluator = NULL;
     enum tpp_code code = tpp_evaluator_new(model, hardware, job, stack, &evaluator, err);
     for (size_t i = 0; i < count && code == TPP_OK; i++) {
-        ranked[i] = (struct tpp_simulated_plan){
-            .plan = plans[i], .simulated_seconds = plans[i].cost.step_seconds, .estimated_index = i};
+        ranked[i] = unsimulated(&plans[i], i);
         code = simulate(evaluator, &ranked[i], err);
         if (code == TPP_OK)
             code = choose_buckets(evaluator, &ranked[i], err);

@@ -30,4 +30,9 @@ enum tpp_code tpp_simulated_ranking(const struct tpp_model *model, const struct 
                                     double memory_headroom_fraction, const struct tpp_plan *plans, size_t count,
                                     struct tpp_simulated_plan *ranked, struct tpp_error *err);
 
+/* Simulates one plan as it is. Failures as above. */
+enum tpp_code tpp_simulated_step(const struct tpp_model *model, const struct tpp_hardware *hardware,
+                                 const struct tpp_job *job, const struct tpp_stack *stack, const struct tpp_plan *plan,
+                                 struct tpp_simulated_plan *out, struct tpp_error *err);
+
 #endif

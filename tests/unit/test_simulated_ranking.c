@@ -86,6 +86,12 @@ static void buckets_left_to_the_framework_are_chosen_and_given_ones_kept(void **
                 of_plan[2]->bucket_gain_fraction * of_plan[3]->simulated_seconds < 2 * 23e-3);
     CHECK_NUMBER(of_plan[2]->simulated_seconds,
                  of_plan[3]->simulated_seconds * (1 - of_plan[2]->bucket_gain_fraction), 1e-9);
+    /* As it is, the plan keeps the default, whose step is that of the same size given. */
+    struct tpp_simulated_plan own;
+    assert_int_equal(tpp_simulated_step(&model, &hardware, &job, &stack, &plans[1], &own, NULL), TPP_OK);
+    assert_int_equal(own.plan.strategy.reduce_bucket_size, 0);
+    assert_true(own.is_simulated);
+    CHECK_NUMBER(own.simulated_seconds, of_plan[0]->simulated_seconds, 1e-9);
     tpp_evaluator_free(evaluator);
 }
 
