@@ -86,6 +86,42 @@ static void append_arithmetic(struct expansion *x, struct tpp_shell_text inside,
     tpp_shell_push_unknown(x->script, &x->field, note, line, kind);
 }
 
+static bool is_whole_number(const char *text)
+{
+    const char *digits = *text == '-' ? text + 1 : text;
+    return *digits != '\0' && strlen(digits) <= 18 && strspn(digits, "0123456789") == strlen(digits) &&
+           (*digits != '0' || digits[1] == '\0');
+}
+
+/* $(expr A \* B), the one command that is worked out here: numbers with + - * / % between them. False: it is another
+ * command, or not all of it is known. */
+static bool append_expr(struct expansion *x, struct tpp_shell_text inside, uint32_t line, bool in_quotes)
+{
+    struct tpp_shell_fields written = {0}, words = {0};
+    struct tpp_shell_builder sum = {0};
+    for (size_t i = 0; i < inside.count; i++) {
+        if (inside.cells[i].note != 0 || strchr("`|;&<>()#\n", tpp_shell_byte(inside, i)) != NULL ||
+            (i < 5 && tpp_shell_byte(inside, i) != "expr "[i]))
+            return false;
+    }
+    tpp_shell_parse_array(x->script, inside, &written);
+    for (size_t i = 0; i < written.count; i++)
+        tpp_shell_expand(x->script, written.items[i], &words);
+    if (words.count < 2 || words.count % 2 != 0)
+        return false;
+    for (size_t i = 1; i < words.count; i++) {
+        const char *word = tpp_shell_string(x->script, words.items[i]);
+        const bool is_right = i % 2 == 1 ? is_whole_number(word)
+                                         : strlen(word) == 1 && strchr("+-*/%", *word) != NULL;
+        if (!is_right || !tpp_shell_is_known(words.items[i]))
+            return false;
+        tpp_shell_push_string(x->script, &sum, word, line, TPP_SHELL_PLAIN);
+        tpp_shell_push_string(x->script, &sum, " ", line, TPP_SHELL_PLAIN);
+    }
+    append_arithmetic(x, tpp_shell_text_of(&sum), line, in_quotes);
+    return true;
+}
+
 /* A $ and what belongs to it, which ends at `end`. */
 static void append_dollar(struct expansion *x, struct tpp_shell_text text, size_t at, size_t end, bool in_quotes)
 {
@@ -96,7 +132,7 @@ static void append_dollar(struct expansion *x, struct tpp_shell_text text, size_
     case '(':
         if (tpp_shell_byte(text, at + 2) == '(' && end >= at + 5 && tpp_shell_byte(text, end - 2) == ')')
             append_arithmetic(x, tpp_shell_slice(text, at + 3, end - 2), line, in_quotes);
-        else
+        else if (!append_expr(x, inside, line, in_quotes))
             append_unknown(x, TPP_SHELL_COMMAND, tpp_shell_slice(text, at, end), in_quotes);
         break;
     case '[':
@@ -131,7 +167,8 @@ static size_t append_expansion(struct expansion *x, struct tpp_shell_text text, 
     if (tpp_shell_failed(x->script))
         return text.count;
     if (tpp_shell_byte(text, at) == '`') {
-        append_unknown(x, TPP_SHELL_COMMAND, tpp_shell_slice(text, at, end), in_quotes);
+        if (!append_expr(x, tpp_shell_slice(text, at + 1, end - 1), text.cells[at].line, in_quotes))
+            append_unknown(x, TPP_SHELL_COMMAND, tpp_shell_slice(text, at, end), in_quotes);
         return end;
     }
     if (end > at + 2) {

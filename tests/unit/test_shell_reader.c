@@ -217,6 +217,18 @@ static void test_reasons_of_unknown_values(void **state)
     }
 }
 
+/* POSIX, expr: numbers and operators as words of their own, the usual precedence. */
+static void test_sums_of_expr_are_worked_out(void **state)
+{
+    (void)state;
+    check("N=2\nrun $(expr 16 / $N) \"$(expr 2 + 3 \\* 4)\" `expr 7 % 4`", "run|8|14|3");
+    check("N='8 * 2'\nrun $(expr $N)", "run|16");
+    check("run $(expr 1 + $A) $(expr 010 + 1) $(expr length abc) $(expr 4 / 2; touch x) $(expr 1 +) `expr $(touch x)`",
+          "run|$(expr 1 + $A)?|$(expr 010 + 1)?|$(expr length abc)?|$(expr 4 / 2; touch x)?|$(expr 1 +)?|"
+          "`expr $(touch x)`?");
+    check("run $(expr 1 / 0)", "run|1 / 0 ?");
+}
+
 static void test_the_caller_fills_what_is_open(void **state)
 {
     const struct tpp_shell_setting settings[] = {{"TP", "8"}, {"2", "two words"}, {"MODE", "a"}};
@@ -467,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_conditions_that_cannot_be_decided_leave_the_value_open),
         cmocka_unit_test(test_every_word_knows_its_line),
         cmocka_unit_test(test_reasons_of_unknown_values),
+        cmocka_unit_test(test_sums_of_expr_are_worked_out),
         cmocka_unit_test(test_the_caller_fills_what_is_open),
         cmocka_unit_test(test_environment_of_a_command),
         cmocka_unit_test(test_here_documents_and_redirections),
