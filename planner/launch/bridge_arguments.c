@@ -197,9 +197,9 @@ static const char *text_of(const struct tpp_arguments *arguments, const char *na
     return argument != NULL && argument->is_known && !argument->is_null ? argument->values[0].text : "";
 }
 
-/* What recipes have in common (its recipes/common.py): pre-training, else fine-tuning; and what a recipe's name says.
- */
-static struct tpp_megatron_settings defaults(const struct tpp_arguments *arguments)
+/* What recipes have in common (its recipes/common.py): pre-training, else fine-tuning; what a recipe's name says; and
+ * what a known recipe sets. */
+static struct tpp_megatron_settings defaults(const struct tpp_arguments *arguments, bool *is_known)
 {
     struct tpp_megatron_settings s = tpp_megatron_defaults(TPP_FRAMEWORK_NEMO, TPP_RELEASE_NEWEST);
     const char *mode = text_of(arguments, "--mode"), *recipe = text_of(arguments, "--recipe");
@@ -224,10 +224,11 @@ static struct tpp_megatron_settings defaults(const struct tpp_arguments *argumen
     s.hidden_dropout = s.attention_dropout = 0;
     if (strstr(recipe, "_fp8") != NULL)
         read_precision(strstr(recipe, "_fp8mx") != NULL ? "bf16_with_mxfp8" : "bf16_with_fp8_current", &s.rules);
+    *is_known = tpp_bridge_recipe_apply(recipe, &s.rules);
     return s;
 }
 
-/* The recipe's own sizes are not read. */
+/* The sizes of a recipe that is not known are not read. */
 static void say_what_is_assumed(const struct tpp_arguments *arguments, struct tpp_problems *problems)
 {
     static const struct {
@@ -300,19 +301,21 @@ enum tpp_code tpp_bridge_read(struct tpp_shell_words words, const struct tpp_she
                                                  .is_partial = true};
     const struct tpp_argument_map maps[] = {MAP(option_mappings, needed), MAP(key_mappings, needed),
                                             MAP(overlap_mappings, needed)};
+    bool is_known;
     enum tpp_code code = tpp_arguments_read(words, script, &dialect, arguments, problems, err);
     if (code != TPP_OK) {
         *out = tpp_megatron_defaults(TPP_FRAMEWORK_NEMO, TPP_RELEASE_NEWEST);
         return code;
     }
-    *out = defaults(arguments);
+    *out = defaults(arguments, &is_known);
     judge_keys(words, problems);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         tpp_arguments_map(arguments, script, &maps[i], out, problems);
-    say_what_is_assumed(arguments, problems);
-    if (strstr(text_of(arguments, "mixed_precision"), "nvfp4") != NULL)
-        tpp_problems_add(problems, "not-modelled", TPP_SEVERITY_WARNING,
-                         tpp_argument_line(arguments, "mixed_precision"), "",
+    if (!is_known)
+        say_what_is_assumed(arguments, problems);
+    const char *precision = tpp_argument_find(arguments, "mixed_precision") != NULL ? "mixed_precision" : "--recipe";
+    if (strstr(text_of(arguments, precision), "nvfp4") != NULL)
+        tpp_problems_add(problems, "not-modelled", TPP_SEVERITY_WARNING, tpp_argument_line(arguments, precision), "",
                          "NVFP4 is not modelled: the products are costed in bf16");
     out->gradients_in_bf16 = false;
     if (out->rules.virtual_stages_per_rank == TPP_RULE_UNSET) /* one chunk: sent and received in one batch */

@@ -5,6 +5,7 @@
 #include "planner/launch/config/shared.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -40,6 +41,18 @@ static const struct {
     {"gpt3_175b", "gpt3-175b", true},
 };
 #define NUM_RECIPES (sizeof recipes / sizeof *recipes)
+
+struct sizes {
+    const char *name;
+    uint32_t tensor, pipeline, virtual_stages, context, expert, expert_tensor; /* 0: not set */
+    uint32_t micro_batch_size, global_batch_size, sequence_length;
+    bool sequence_parallel, overlap, tensor_overlap, recomputes, exchanges_heads;
+};
+#define ROW(...) {__VA_ARGS__},
+static const struct sizes sizes[] = {
+#include "planner/launch/bridge_recipe_sizes.inc"
+};
+#undef ROW
 
 const struct tpp_argument *tpp_bridge_recipe(const struct tpp_arguments *arguments)
 {
@@ -80,4 +93,40 @@ const char *tpp_bridge_recipe_of(const struct tpp_model *model, enum tpp_task ta
             return recipes[i].trains_only && task != TPP_TASK_PRETRAIN ? NULL : recipes[i].stem;
     }
     return NULL;
+}
+
+static int compare_name(const void *name, const void *row)
+{
+    return strcmp(name, ((const struct sizes *)row)->name);
+}
+
+bool tpp_bridge_recipe_apply(const char *name, struct tpp_rule_settings *rules)
+{
+    char stem[96];
+    size_t length = strlen(name);
+    if (length > 7 && strcmp(name + length - 7, "_config") == 0)
+        length -= 7;
+    snprintf(stem, sizeof stem, "%.*s", (int)(length < sizeof stem ? length : sizeof stem - 1), name);
+    const struct sizes *row = bsearch(stem, sizes, sizeof sizes / sizeof *sizes, sizeof *sizes, compare_name);
+    if (row == NULL)
+        return false;
+    rules->tensor_parallel = row->tensor;
+    rules->pipeline_parallel = row->pipeline;
+    rules->virtual_stages_per_rank = row->virtual_stages > 0 ? row->virtual_stages : TPP_RULE_UNSET;
+    rules->context_parallel = row->context;
+    rules->context_types = row->exchanges_heads ? TPP_RULE_CONTEXT_A2A : rules->context_types;
+    rules->expert_parallel = row->expert;
+    rules->expert_tensor_parallel = row->expert_tensor > 0 ? row->expert_tensor : TPP_RULE_UNSET;
+    rules->micro_batch_size = row->micro_batch_size;
+    rules->global_batch_size = row->global_batch_size;
+    rules->sequence_length = row->sequence_length;
+    rules->sequence_parallel = row->sequence_parallel;
+    rules->overlap_grad_reduce = rules->overlap_param_gather = row->overlap;
+    rules->tp_comm_overlap = row->tensor_overlap;
+    if (row->recomputes) {
+        rules->recompute = TPP_RULE_GRANULARITY_FULL;
+        rules->recompute_method = TPP_RULE_METHOD_UNIFORM;
+        rules->recompute_num_layers = 1;
+    }
+    return true;
 }

@@ -133,6 +133,50 @@ static void test_a_size_cannot_be_null(void **state)
     release_reading(&r);
 }
 
+/* Of megatron.bridge.recipes.llama.h100.llama3 and qwen.h100.qwen3_moe. */
+static void test_a_known_recipe_sets_its_sizes(void **state)
+{
+    struct reading r;
+    const struct tpp_rule_settings *rules = &r.settings.rules;
+    (void)state;
+    read_script(&r, "torchrun --nproc_per_node=8 --nnodes=4 run_recipe.py \\\n"
+                    "  --recipe llama3_70b_pretrain_32gpu_h100_bf16_config train.global_batch_size=64");
+    assert_int_equal(rules->tensor_parallel, 4);
+    assert_int_equal(rules->pipeline_parallel, 4);
+    assert_int_equal(rules->virtual_stages_per_rank, 5);
+    assert_int_equal(rules->context_parallel, 2);
+    assert_true(rules->sequence_parallel && rules->overlap_grad_reduce && rules->tp_comm_overlap);
+    assert_int_equal(rules->micro_batch_size, 1);
+    assert_int_equal(rules->global_batch_size, 64); /* the recipe's 512, overridden */
+    assert_int_equal(rules->sequence_length, 8192);
+    assert_null(find(&r, "recipe-default"));
+    release_reading(&r);
+    read_script(&r, "torchrun --nproc_per_node=8 run_recipe.py --recipe qwen3_30b_a3b_pretrain_8gpu_h100_bf16_config");
+    assert_int_equal(rules->expert_parallel, 4);
+    assert_int_equal(rules->expert_tensor_parallel, 1);
+    assert_int_equal(rules->recompute, TPP_RULE_GRANULARITY_FULL);
+    assert_int_equal(rules->micro_batch_size, 2); /* recipes/common.py */
+    release_reading(&r);
+    read_script(&r, "torchrun run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_nvfp4_config");
+    assert_non_null(find(&r, "not-modelled"));
+    release_reading(&r);
+    read_script(&r, "torchrun run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_bf16_confi");
+    assert_non_null(find(&r, "recipe-default"));
+    release_reading(&r);
+}
+
+static void test_recipes_are_sorted(void **state)
+{
+    static const char *const names[] = {
+#define ROW(name, ...) name,
+#include "planner/launch/bridge_recipe_sizes.inc"
+#undef ROW
+    };
+    (void)state;
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++)
+        assert_true(strcmp(names[i - 1], names[i]) < 0);
+}
+
 static void test_every_recipe_is_of_a_shipped_model(void **state)
 {
     static const char *const models[] = {"llama2-7b", "llama3.1-405b", "qwen3-30b-a3b", "deepseek-v3", "gpt3-175b"};
@@ -157,6 +201,8 @@ int main(void)
         cmocka_unit_test(test_values_in_the_grammar_of_hydra),
         cmocka_unit_test(test_broken_rules_and_keys_at_their_lines),
         cmocka_unit_test(test_a_size_cannot_be_null),
+        cmocka_unit_test(test_a_known_recipe_sets_its_sizes),
+        cmocka_unit_test(test_recipes_are_sorted),
         cmocka_unit_test(test_every_recipe_is_of_a_shipped_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
