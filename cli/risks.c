@@ -2,6 +2,7 @@
 
 #include "cli/launch_script.h"
 #include "cli/terminal.h"
+#include "planner/launch/option_spelling.h"
 #include "planner/risks.h"
 #include "planner/rules/rules.h"
 
@@ -11,12 +12,12 @@
 #define MAX_SHOWN (MAX_VIOLATIONS + TPP_MAX_RISKS)
 
 /* A rule that is broken silently trains something else than was asked: a warning; any other stops the framework. */
-static void from_violation(const struct tpp_violation *violation, struct tpp_risk *risk)
+static void from_violation(enum tpp_framework framework, const struct tpp_violation *violation, struct tpp_risk *risk)
 {
     risk->code = violation->code;
     risk->severity = violation->stage == TPP_RULE_SILENT ? TPP_SEVERITY_WARNING : TPP_SEVERITY_ERROR;
-    snprintf(risk->message, sizeof risk->message, "%s", violation->message);
-    snprintf(risk->hint, sizeof risk->hint, "%s", violation->hint != NULL ? violation->hint : "");
+    tpp_spell_options(framework, violation->message, risk->message, sizeof risk->message);
+    tpp_spell_options(framework, violation->hint != NULL ? violation->hint : "", risk->hint, sizeof risk->hint);
 }
 
 /* What the framework refuses about a plan; returns how many were written. */
@@ -34,7 +35,7 @@ static size_t find_violations(const struct tpp_job_inputs *inputs, const struct 
     const size_t found = tpp_rules_violations(&settings, release, violations, MAX_VIOLATIONS);
     const size_t count = found < MAX_VIOLATIONS ? found : MAX_VIOLATIONS;
     for (size_t i = 0; i < count; i++)
-        from_violation(&violations[i], &risks[i]);
+        from_violation(inputs->stack.framework, &violations[i], &risks[i]);
     return count;
 }
 

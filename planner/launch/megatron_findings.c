@@ -2,6 +2,8 @@
  * lines, and settings that do not do what they say (launch formats, section 10). */
 #include "planner/launch/megatron_arguments.h"
 
+#include "planner/launch/option_spelling.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -147,12 +149,14 @@ void tpp_megatron_find_violations(const struct tpp_arguments *arguments, const s
     size_t count = tpp_rules_violations(settings, release, violations, MAX_VIOLATIONS);
     for (size_t i = 0; i < count && i < MAX_VIOLATIONS; i++) {
         bool is_silent = violations[i].stage == TPP_RULE_SILENT;
-        char suggestion[200], hint[256];
+        char suggestion[200], words[400], hint[256], message[320];
         tpp_megatron_suggest(violations[i].code, settings, suggestion, sizeof suggestion);
-        snprintf(hint, sizeof hint, "%s%s%s", violations[i].hint != NULL ? violations[i].hint : "",
+        snprintf(words, sizeof words, "%s%s%s", violations[i].hint != NULL ? violations[i].hint : "",
                  suggestion[0] != '\0' ? ": " : "", suggestion);
+        tpp_spell_options(settings->framework, words, hint, sizeof hint);
+        tpp_spell_options(settings->framework, violations[i].message, message, sizeof message);
         tpp_problems_add(problems, violations[i].code, is_silent ? TPP_SEVERITY_WARNING : TPP_SEVERITY_ERROR,
-                         line_of(violations[i].code, arguments, command_line), hint, "%s", violations[i].message);
+                         line_of(violations[i].code, arguments, command_line), hint, "%s", message);
     }
 }
 

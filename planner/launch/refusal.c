@@ -1,6 +1,8 @@
 /* refusal.c - see refusal.h. */
 #include "planner/launch/refusal.h"
 
+#include "planner/launch/option_spelling.h"
+
 enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count, const char *sentence,
                                 const char *hint, struct tpp_error *err)
 {
@@ -15,13 +17,15 @@ enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, c
                                      struct tpp_rule_settings *settings, struct tpp_error *err)
 {
     struct tpp_violation violation;
+    char message[320], hint[256];
     tpp_rule_settings_for_job(request->model, request->job, request->stack, request->hardware->gpu.compute_capability,
                               settings);
     tpp_rule_settings_for_strategy(request->strategy, request->release, settings);
     if (tpp_rules_violations(settings, request->release, &violation, 1) == 0)
         return TPP_OK;
-    return tpp_fail(err, TPP_E_STRATEGY, violation.code, violation.hint, "%s refuses it: %s", framework,
-                    violation.message);
+    tpp_spell_options(settings->framework, violation.message, message, sizeof message);
+    tpp_spell_options(settings->framework, violation.hint != NULL ? violation.hint : "", hint, sizeof hint);
+    return tpp_fail(err, TPP_E_STRATEGY, violation.code, hint, "%s refuses it: %s", framework, message);
 }
 
 enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err)
