@@ -11,7 +11,8 @@
 enum { MAX_NAME = 96 };
 
 /* Names that are not Megatron-LM's with other signs between their words (launch formats, sections 4 and 7). A value
- * behind a name belongs to it: Megatron-LM's switch turns off what the other framework names. NULL: by rule, or none. */
+ * behind a name belongs to it: Megatron-LM's switch turns off what the other framework names. NULL: by rule, or none.
+ */
 static const struct {
     const char *megatron, *swift, *bridge;
 } renamed[] = {
@@ -111,9 +112,8 @@ void tpp_spell_options(enum tpp_framework framework, const char *text, char *out
     out[0] = '\0';
     while (*text != '\0' && used + 1 < size) {
         char name[MAX_NAME], spelt[MAX_NAME + 16];
-        const size_t length = strncmp(text, "--", 2) == 0
-                                  ? 2 + strspn(text + 2, "abcdefghijklmnopqrstuvwxyz0123456789-_")
-                                  : 0;
+        const size_t length =
+            strncmp(text, "--", 2) == 0 ? 2 + strspn(text + 2, "abcdefghijklmnopqrstuvwxyz0123456789-_") : 0;
         snprintf(name, sizeof name, "%.*s", (int)(length < MAX_NAME ? length : 0), text);
         if ((!is_bridge && framework != TPP_FRAMEWORK_MS_SWIFT) || length < 3 ||
             !spell(framework, name, spelt, sizeof spelt)) {

@@ -1,5 +1,6 @@
 /* option_spelling.h - the rules of Megatron Core speak of Megatron-LM's options; this says them as another framework
- * that runs it spells them: "--recompute_method uniform" (ms-swift), "model.recompute_method=uniform" (Megatron-Bridge).
+ * that runs it spells them: "--recompute_method uniform" (ms-swift), "model.recompute_method=uniform"
+ * (Megatron-Bridge).
  */
 #ifndef TPP_PLANNER_LAUNCH_OPTION_SPELLING_H
 #define TPP_PLANNER_LAUNCH_OPTION_SPELLING_H
