@@ -10,15 +10,16 @@
  * option or key that is known here. */
 const struct tpp_launch_option *tpp_bridge_option_find(const char *name);
 
-/* As tpp_megatron_read. The sizes of a known recipe are taken from it; of another one they are taken as 1, and said so. */
+/* As tpp_megatron_read. The sizes of a known recipe are taken from it; of another one they are taken as 1, and said so.
+ */
 enum tpp_code tpp_bridge_read(struct tpp_shell_words words, const struct tpp_shell_script *script,
                               struct tpp_arguments *arguments, struct tpp_megatron_settings *out,
                               struct tpp_problems *problems, struct tpp_error *err);
 
 /* The option that names the recipe: --recipe or --model; NULL: neither is given. */
 const struct tpp_argument *tpp_bridge_recipe(const struct tpp_arguments *arguments);
-/* Sets what the recipe of that name ("llama31_8b_pretrain_2gpu_h100_bf16_config") sets; false, and nothing set, when it is
- * not known. */
+/* Sets what the recipe of that name ("llama31_8b_pretrain_2gpu_h100_bf16_config") sets; false, and nothing set, when it
+ * is not known. */
 bool tpp_bridge_recipe_apply(const char *name, struct tpp_rule_settings *rules);
 /* The shipped model that a recipe trains ("llama31_8b", "llama31_8b_pretrain_config"); NULL: not known. */
 const struct tpp_model *tpp_bridge_model(const struct tpp_argument *recipe);

@@ -17,11 +17,11 @@ enum tpp_launcher {
 struct tpp_launch_line {
     const struct tpp_shell_command *command;
     enum tpp_launcher launcher;
-    const char *entry;                /* "pretrain_gpt.py", "sft": the last part of its path */
+    const char *entry;                       /* "pretrain_gpt.py", "sft": the last part of its path */
     struct tpp_shell_words launcher_options; /* of torchrun, deepspeed, accelerate: in front of the entry */
     struct tpp_shell_words arguments;        /* behind the entry */
-    int64_t ranks_per_node, nodes;    /* 0: not known */
-    uint32_t ranks_line, nodes_line;  /* where they are written; 0: not at all */
+    int64_t ranks_per_node, nodes;           /* 0: not known */
+    uint32_t ranks_line, nodes_line;         /* where they are written; 0: not at all */
     const struct tpp_shell_word *unknown_ranks, *unknown_nodes; /* the word that would say it, when it is not known */
     size_t num_candidates;                                      /* commands that start a training */
 };

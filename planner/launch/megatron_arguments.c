@@ -430,7 +430,8 @@ struct tpp_megatron_settings tpp_megatron_defaults(enum tpp_framework framework,
     return s;
 }
 
-/* Until v2.6 a method alone asked for full recomputation, of one layer at a time; --checkpoint-activations is uniform. */
+/* Until v2.6 a method alone asked for full recomputation, of one layer at a time; --checkpoint-activations is uniform.
+ */
 static void complete_checkpointing(struct tpp_megatron_settings *s)
 {
     if (!s->checkpoint_activations)

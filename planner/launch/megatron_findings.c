@@ -175,8 +175,8 @@ void tpp_megatron_find_dead(const struct tpp_arguments *arguments, const struct 
     const struct finding findings[] = {
         {rules->sequence_parallel && rules->tensor_parallel == 1, "dead-setting", "--sequence-parallel",
          "--sequence-parallel does nothing with one tensor-parallel rank", "take it out"},
-        {s->no_position_embedding && release >= TPP_RELEASE_0_4 && rules->position != TPP_RULE_POSITION_LEARNED, "contradiction",
-         "--no-position-embedding",
+        {s->no_position_embedding && release >= TPP_RELEASE_0_4 && rules->position != TPP_RULE_POSITION_LEARNED,
+         "contradiction", "--no-position-embedding",
          "--no-position-embedding beside another --position-embedding-type: the type decides",
          "keep --position-embedding-type alone"},
         {s->no_masked_softmax_fusion && s->attention != TPP_MEGATRON_ATTENTION_UNFUSED &&

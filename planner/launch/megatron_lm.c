@@ -210,7 +210,8 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
 static void write_alignment(struct tpp_script *script, const struct tpp_rule_settings *s)
 {
     if (s->overlap_grad_reduce && !s->align_grad_reduce)
-        tpp_script_flag(script, script->release < TPP_RELEASE_0_9 ? "--no-delay-grad-reduce" : "--no-align-grad-reduce");
+        tpp_script_flag(script,
+                        script->release < TPP_RELEASE_0_9 ? "--no-delay-grad-reduce" : "--no-align-grad-reduce");
 }
 
 static void write_data_parallel(struct tpp_script *script, const struct tpp_launch_request *request,

@@ -358,10 +358,10 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
     strategy->offload = rules->optimizer_cpu_offload ? TPP_OFFLOAD_OPTIMIZER : TPP_OFFLOAD_NONE;
     strategy->tp_comm_overlap = rules->tp_comm_overlap;
     if (is_set(rules->num_experts) && rules->dispatcher == TPP_RULE_FLEX)
-        strategy->dispatch = release >= TPP_RELEASE_0_16 && !rules->enable_deepep &&
-                                     rules->flex_backend == TPP_RULE_HYBRIDEP
-                                 ? TPP_DISPATCH_HYBRIDEP
-                                 : TPP_DISPATCH_DEEPEP;
+        strategy->dispatch =
+            release >= TPP_RELEASE_0_16 && !rules->enable_deepep && rules->flex_backend == TPP_RULE_HYBRIDEP
+                ? TPP_DISPATCH_HYBRIDEP
+                : TPP_DISPATCH_DEEPEP;
     strategy->expert_overlap = rules->overlap_expert_comm && strategy->expert_parallel > 1;
 }
 

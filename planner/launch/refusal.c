@@ -28,7 +28,8 @@ enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, c
     return tpp_fail(err, TPP_E_STRATEGY, violation.code, hint, "%s refuses it: %s", framework, message);
 }
 
-enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err)
+enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence,
+                                     struct tpp_error *err)
 {
     const struct tpp_strategy *s = request->strategy;
     const enum tpp_precision precision = request->job->precision;

@@ -20,9 +20,11 @@ enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count
 enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, const char *framework,
                                      struct tpp_rule_settings *settings, struct tpp_error *err);
 
-/* Refuses what only Megatron-LM's scripts have words for: other dispatchers than the all-to-all and their overlap, multi-token
- * prediction, recomputation of single modules, block-scaled FP8, chunks that hold less. `sentence` as above. */
-enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err);
+/* Refuses what only Megatron-LM's scripts have words for: other dispatchers than the all-to-all and their overlap,
+ * multi-token prediction, recomputation of single modules, block-scaled FP8, chunks that hold less. `sentence` as
+ * above. */
+enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence,
+                                     struct tpp_error *err);
 
 /* True when the sequence reaches beyond a window of some layers. */
 bool tpp_launch_has_window(const struct tpp_launch_request *request);

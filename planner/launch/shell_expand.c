@@ -111,8 +111,7 @@ static bool append_expr(struct expansion *x, struct tpp_shell_text inside, uint3
         return false;
     for (size_t i = 1; i < words.count; i++) {
         const char *word = tpp_shell_string(x->script, words.items[i]);
-        const bool is_right = i % 2 == 1 ? is_whole_number(word)
-                                         : strlen(word) == 1 && strchr("+-*/%", *word) != NULL;
+        const bool is_right = i % 2 == 1 ? is_whole_number(word) : strlen(word) == 1 && strchr("+-*/%", *word) != NULL;
         if (!is_right || !tpp_shell_is_known(words.items[i]))
             return false;
         tpp_shell_push_string(x->script, &sum, word, line, TPP_SHELL_PLAIN);

@@ -238,8 +238,8 @@ void tpp_shell_run_text(struct tpp_shell_script *s, struct tpp_shell_text text,
 /* Runs a file in this shell; false when it is not followed. */
 bool tpp_shell_source(struct tpp_shell_script *s, struct tpp_shell_text name, const struct tpp_shell_fields *arguments,
                       uint32_t line);
-/* Runs a file in a shell of its own, as sbatch does: `options` of the command line (its name first) stand above those of
- * the file's #SBATCH lines; `arguments`: $0 first. False when it is not followed. */
+/* Runs a file in a shell of its own, as sbatch does: `options` of the command line (its name first) stand above those
+ * of the file's #SBATCH lines; `arguments`: $0 first. False when it is not followed. */
 bool tpp_shell_submit(struct tpp_shell_script *s, struct tpp_shell_text name, const struct tpp_shell_fields *options,
                       const struct tpp_shell_fields *arguments, uint32_t line);
 

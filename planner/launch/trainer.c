@@ -144,8 +144,9 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     const struct tpp_strategy *s = request->strategy;
     const struct tpp_job *job = request->job;
     if (names->is_fsdp && job->task == TPP_TASK_QLORA)
-        tpp_script_comment(script, "FSDP shards weights of one type: let TRAIN_SCRIPT store the 4-bit ones in the type of "
-                                   "the model (bnb_4bit_quant_storage).");
+        tpp_script_comment(script,
+                           "FSDP shards weights of one type: let TRAIN_SCRIPT store the 4-bit ones in the type of "
+                           "the model (bnb_4bit_quant_storage).");
     tpp_script_array_begin(script, "TRAINING_ARGS");
     write_adapters(script, job, names);
     tpp_script_integer(script, "--per_device_train_batch_size", s->micro_batch_size);

@@ -189,8 +189,8 @@ void tpp_trainer_complete(struct tpp_megatron_settings *s, struct tpp_problems *
     const int64_t limit = TPP_RULE_MAX_SIZE;
     if (rules->micro_batch_size < 1 || rules->micro_batch_size > limit || rules->context_parallel < 1 ||
         rules->context_parallel > limit || rules->tensor_parallel < 1 || rules->tensor_parallel > limit ||
-        rules->context_parallel * rules->tensor_parallel > rules->world_size || (is_set(s->accumulation) && s->accumulation < 1) ||
-        s->accumulation > limit)
+        rules->context_parallel * rules->tensor_parallel > rules->world_size ||
+        (is_set(s->accumulation) && s->accumulation < 1) || s->accumulation > limit)
         return; /* the rules say so */
     const int64_t data = rules->world_size / (rules->context_parallel * rules->tensor_parallel),
                   unit = rules->micro_batch_size * data;

@@ -143,8 +143,8 @@ enum tpp_code tpp_accelerate_check(const struct tpp_launch_request *request, str
         {request->stack->cuda_graphs, "stack.cuda_graphs", "it has no CUDA graphs"},
     };
     const enum tpp_code code =
-        tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, "accelerate cannot run this plan:",
-                          "choose another plan or framework", err);
+        tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
+                          "accelerate cannot run this plan:", "choose another plan or framework", err);
     return code != TPP_OK ? code : tpp_launch_check_rules(request, "accelerate", &settings, err);
 }
 
@@ -176,8 +176,8 @@ enum tpp_code tpp_accelerate_write(const struct tpp_launch_request *request, str
     /* What FSDP needs is written though it is the default of a release: others differ. */
     struct tpp_accelerate_settings unlike = settings;
     settings.type = ACCELERATE_FSDP;
-    settings.precision = request->job->precision == TPP_PRECISION_FP16 ? ACCELERATE_PRECISION_FP16
-                                                                       : ACCELERATE_PRECISION_BF16;
+    settings.precision =
+        request->job->precision == TPP_PRECISION_FP16 ? ACCELERATE_PRECISION_FP16 : ACCELERATE_PRECISION_BF16;
     settings.num_machines = request->num_nodes;
     settings.num_processes = request->job->num_gpus;
     settings.version = request->stack->engine == TPP_ENGINE_FSDP2 ? 2 : 1;

@@ -1,5 +1,6 @@
-/* accelerate.h - the configuration of accelerate launch --config_file (launch formats, section 5): its settings, the one
- * table that reads and writes them, a plan as FSDP of version 1 or 2, and back as settings of a Trainer's command line.
+/* accelerate.h - the configuration of accelerate launch --config_file (launch formats, section 5): its settings, the
+ * one table that reads and writes them, a plan as FSDP of version 1 or 2, and back as settings of a Trainer's command
+ * line.
  *
  * FSDP is ZeRO stage 3 of a plan; resharding after forward off is SHARD_GRAD_OP. */
 #ifndef TPP_PLANNER_LAUNCH_CONFIG_ACCELERATE_H
@@ -62,9 +63,9 @@ enum tpp_code tpp_accelerate_check(const struct tpp_launch_request *request, str
 enum tpp_code tpp_accelerate_write(const struct tpp_launch_request *request, struct tpp_text *out,
                                    struct tpp_error *err);
 
-/* What accelerate launch adds to a command line of the Trainer that tpp_trainer_read has read: the file that --config_file
- * names, and the launcher's own options, which win. Sets nodes and ranks of the line, too, where the command does not say
- * them. Fails as tpp_config_read does. */
+/* What accelerate launch adds to a command line of the Trainer that tpp_trainer_read has read: the file that
+ * --config_file names, and the launcher's own options, which win. Sets nodes and ranks of the line, too, where the
+ * command does not say them. Fails as tpp_config_read does. */
 enum tpp_code tpp_accelerate_read(struct tpp_launch_line *line, const struct tpp_shell_script *script,
                                   struct tpp_megatron_settings *settings, struct tpp_problems *problems,
                                   struct tpp_error *err);

@@ -82,10 +82,11 @@ static void judge_fsdp(const struct tpp_accelerate_settings *s, const struct tpp
             "set fsdp_activation_checkpointing to true",
             "fsdp_activation_checkpointing_offload needs fsdp_activation_checkpointing", problems);
     if (s->wrap == 2)
-        tpp_problems_add(problems, "no-wrap", TPP_SEVERITY_WARNING, tpp_config_line(config, FSDP("auto_wrap_policy")),
-                         "write fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
-                         "without a policy the whole model is one unit: all its weights are gathered at once, while the "
-                         "prediction is for units of one layer");
+        tpp_problems_add(
+            problems, "no-wrap", TPP_SEVERITY_WARNING, tpp_config_line(config, FSDP("auto_wrap_policy")),
+            "write fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+            "without a policy the whole model is one unit: all its weights are gathered at once, while the "
+            "prediction is for units of one layer");
 }
 
 static void judge_sizes(const struct tpp_accelerate_settings *s, const struct tpp_config *config, int64_t processes,
@@ -102,8 +103,8 @@ static void judge_sizes(const struct tpp_accelerate_settings *s, const struct tp
         product = tpp_size_between(product * tpp_size_between(sizes[i]));
     }
     if (s->context > 1 && s->sequence > 1)
-        add(config, SIZES("sp_size"), TPP_SEVERITY_ERROR, "set one of them to 1", "cp_size and sp_size exclude each other",
-            problems);
+        add(config, SIZES("sp_size"), TPP_SEVERITY_ERROR, "set one of them to 1",
+            "cp_size and sp_size exclude each other", problems);
     if (processes > 0 && product > 1 && product != processes && s->sequence <= 1)
         tpp_problems_add(problems, "AC", TPP_SEVERITY_ERROR, tpp_config_line(config, "parallelism_config"),
                          "change the sizes, or num_processes",
@@ -184,7 +185,8 @@ static void apply(const struct tpp_accelerate_settings *s, const struct tpp_conf
         apply_deepspeed(s, config, out, problems);
     } else if (s->type == ACCELERATE_MEGATRON_LM || s->type >= ACCELERATE_OTHER_TYPE) {
         tpp_problems_add(problems, "no-prediction", TPP_SEVERITY_WARNING, tpp_config_line(config, "distributed_type"),
-                         "use FSDP, DEEPSPEED or MULTI_GPU", "this distributed_type is not costed: replicas are assumed");
+                         "use FSDP, DEEPSPEED or MULTI_GPU",
+                         "this distributed_type is not costed: replicas are assumed");
     }
 }
 
@@ -309,8 +311,9 @@ static enum tpp_code read(const struct tpp_configuration_request *request, struc
     tpp_config_keys_read(&tpp_accelerate_table, request->config, &s, &is_incomplete, problems);
     const int64_t processes = request->world_size > 0 ? request->world_size : s.num_processes > 0 ? s.num_processes : 0;
     apply(&s, request->config, processes, tpp_size_between(s.num_machines), &settings, problems);
-    tpp_problems_add(problems, "no-prediction", TPP_SEVERITY_INFO, 0, "check the script that runs accelerate launch with it",
-                     "a step cannot be predicted from the file alone: batch, length and model are options of the program");
+    tpp_problems_add(
+        problems, "no-prediction", TPP_SEVERITY_INFO, 0, "check the script that runs accelerate launch with it",
+        "a step cannot be predicted from the file alone: batch, length and model are options of the program");
     out->is_world_known = processes > 0;
     if (is_incomplete || processes == 0 || processes > TPP_RULE_MAX_SIZE || settings.rules.fsdp_version == 0)
         return TPP_OK;
