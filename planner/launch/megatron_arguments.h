@@ -87,8 +87,9 @@ void tpp_megatron_find_dead(const struct tpp_arguments *arguments, const struct 
 void tpp_megatron_find_violations(const struct tpp_arguments *arguments, const struct tpp_rule_settings *settings,
                                   enum tpp_release release, uint32_t command_line, struct tpp_problems *problems);
 
-/* Numbers near the script's that would keep the rule `code`: one sentence without a full stop; "" where there are none
- * to be computed. */
-void tpp_megatron_suggest(const char *code, const struct tpp_rule_settings *settings, char *hint, size_t size);
+/* Numbers near the script's that would keep the rule `code` in the release: one sentence without a full stop; "" where
+ * there are none to be computed. */
+void tpp_megatron_suggest(const char *code, const struct tpp_rule_settings *settings, enum tpp_release release,
+                          char *hint, size_t size);
 
 #endif

@@ -150,7 +150,7 @@ void tpp_megatron_find_violations(const struct tpp_arguments *arguments, const s
     for (size_t i = 0; i < count && i < MAX_VIOLATIONS; i++) {
         bool is_silent = violations[i].stage == TPP_RULE_SILENT;
         char suggestion[200], words[400], hint[256], message[320];
-        tpp_megatron_suggest(violations[i].code, settings, suggestion, sizeof suggestion);
+        tpp_megatron_suggest(violations[i].code, settings, release, suggestion, sizeof suggestion);
         snprintf(words, sizeof words, "%s%s%s", violations[i].hint != NULL ? violations[i].hint : "",
                  suggestion[0] != '\0' ? ": " : "", suggestion);
         tpp_spell_options(settings->framework, words, hint, sizeof hint);

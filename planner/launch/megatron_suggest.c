@@ -7,11 +7,12 @@
 /* What the rules count with; all at least 1. False when the script's sizes are none. */
 struct sizes {
     int64_t tensor, pipeline, context, micro, data;
+    bool can_be_uneven; /* the release has the first and the last stage's layers */
 };
 
 static bool get_sizes(const struct tpp_rule_settings *s, struct sizes *z)
 {
-    *z = (struct sizes){s->tensor_parallel, s->pipeline_parallel, s->context_parallel, s->micro_batch_size, 1};
+    *z = (struct sizes){s->tensor_parallel, s->pipeline_parallel, s->context_parallel, s->micro_batch_size, 1, false};
     const int64_t all[] = {z->tensor, z->pipeline, z->context, z->micro, s->world_size};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i] < 1 || all[i] > TPP_RULE_MAX_SIZE)
@@ -91,15 +92,20 @@ static void suggest_chunks(const struct tpp_rule_settings *s, const struct sizes
              divisors);
 }
 
-/* Uneven ends: the middle stages one layer more, or the sizes that divide. */
+/* Chunks that divide even stages; else uneven ends, with one layer more in the middle stages, or the sizes that divide.
+ */
 static void suggest_stages(const struct tpp_rule_settings *s, const struct sizes *z, char *hint, size_t size)
 {
     char divisors[96];
     if (!is_number(s->num_layers))
         return;
+    if (s->virtual_stages_per_rank != TPP_RULE_UNSET && s->num_layers % z->pipeline == 0) {
+        suggest_chunks(s, z, hint, size);
+        return;
+    }
     list_divisors(s->num_layers, TPP_MAX_PIPELINE_PARALLEL, divisors, sizeof divisors);
     int64_t middle = s->num_layers / z->pipeline + 1, rest = s->num_layers - middle * (z->pipeline - 2);
-    if (z->pipeline > 2 && rest >= 2)
+    if (z->can_be_uneven && z->pipeline > 2 && rest >= 2)
         snprintf(hint, size, "%lld divides by %s; or --decoder-first-pipeline-num-layers %lld and -last- %lld",
                  (long long)s->num_layers, divisors, (long long)(rest - rest / 2), (long long)(rest / 2));
     else
@@ -123,20 +129,30 @@ static void suggest_world(const struct tpp_rule_settings *s, const struct sizes 
         snprintf(hint, size, "%lld GPUs are the next that divide", (long long)next_multiple(s->world_size, unit));
 }
 
-void tpp_megatron_suggest(const char *code, const struct tpp_rule_settings *settings, char *hint, size_t size)
+/* Ulysses: every rank gets whole heads. */
+static void suggest_whole_heads(const struct tpp_rule_settings *s, const struct sizes *z, char *hint, size_t size)
+{
+    if (z->context > 1 && s->num_attention_heads % z->context != 0)
+        suggest_heads(s, z, hint, size);
+}
+
+void tpp_megatron_suggest(const char *code, const struct tpp_rule_settings *settings, enum tpp_release release,
+                          char *hint, size_t size)
 {
     static const struct {
         const char *code;
         void (*suggest)(const struct tpp_rule_settings *s, const struct sizes *z, char *hint, size_t size);
     } rules[] = {
-        {"MD-2", suggest_world},   {"MD-13", suggest_batch},   {"ML-1", suggest_world},    {"ML-3", suggest_batch},
-        {"ML-4", suggest_heads},   {"ML-8", suggest_sequence}, {"ML-9", suggest_sequence}, {"ML-12", suggest_stages},
-        {"ML-21", suggest_chunks}, {"ML-24", suggest_chunks},  {"ML-29", suggest_groups},
+        {"MD-2", suggest_world},    {"MD-3", suggest_whole_heads}, {"MD-13", suggest_batch},
+        {"ML-1", suggest_world},    {"ML-3", suggest_batch},       {"ML-4", suggest_heads},
+        {"ML-8", suggest_sequence}, {"ML-9", suggest_sequence},    {"ML-12", suggest_stages},
+        {"ML-21", suggest_chunks},  {"ML-24", suggest_chunks},     {"ML-29", suggest_groups},
     };
     struct sizes sizes;
     hint[0] = '\0';
     if (!get_sizes(settings, &sizes))
         return;
+    sizes.can_be_uneven = release >= TPP_RELEASE_0_9;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (strcmp(rules[i].code, code) == 0)
             rules[i].suggest(settings, &sizes, hint, size);

@@ -141,7 +141,6 @@ static void test_the_pipeline_engine_and_the_zero_stage(void **state)
     release_reading(&r);
 }
 
-/* Field case C13: 28 heads do not divide by 8 sequence-parallel ranks. */
 /* Field case C17 (bigcode-project/starcoder issue 77): train_batch 64 = micro 4 * accumulation 8 * world 1 is 32. Both
  * ways out are named: 64 / (4 * 1) = 16 steps, 64 / (4 * 8) = 2 ranks. */
 static void test_factors_of_the_batch_are_shown_with_what_is_missing(void **state)
@@ -172,6 +171,7 @@ static void test_factors_of_the_batch_are_shown_with_what_is_missing(void **stat
           "--fp16", "DS-1");
 }
 
+/* Field case C13: 28 heads do not divide by 8 sequence-parallel ranks; 1, 2, 4, 28 do, and 7, 14 where the world does. */
 static void test_ulysses_cuts_heads(void **state)
 {
     struct reading r;
@@ -182,6 +182,7 @@ static void test_ulysses_cuts_heads(void **state)
                 "--ds-sequence-parallel-size 8 --deepspeed --no-pipeline-parallel",
                 8);
     assert_non_null(find(&r, "MD-3"));
+    assert_non_null(strstr(find(&r, "MD-3")->hint, "28 heads divide by 1, 2, 4, 7, 14, 28"));
     release_reading(&r);
 }
 

@@ -235,6 +235,13 @@ static void test_layers_that_do_not_divide(void **state)
     (void)state;
     check(START REST "--num-layers 30 --pipeline-model-parallel-size 4", "ML-12", 2,
           "--decoder-first-pipeline-num-layers 7 and -last- 7");
+    /* before 0.9 there are no uneven stages */
+    check_in(TPP_RELEASE_0_8, START REST "--num-layers 30 --pipeline-model-parallel-size 4",
+             "ML-12", 2, "30 divides by 1, 2, 3, 5, 6, 10, 15, 30");
+    struct reading r;
+    read_script(&r, TPP_RELEASE_0_8, START REST "--num-layers 30 --pipeline-model-parallel-size 4");
+    assert_null(strstr(find(&r, "ML-12")->hint, "--decoder-first"));
+    release_reading(&r);
 }
 
 /* Field case C07: 40 layers on 2 stages do not make 12 chunks; 1, 2, 4, 5, 10, 20 do. Two layers a chunk of a 21-layer
@@ -244,6 +251,8 @@ static void test_chunks_that_do_not_divide(void **state)
     (void)state;
     check(START REST "--num-layers 40 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3",
           "ML-21", 2, "1, 2, 4, 5, 10, 20");
+    check(START REST "--num-layers 40 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 12",
+          "ML-12", 2, "a stage of 20 layers divides into 1, 2, 4, 5, 10, 20 chunks");
 }
 
 /* Field cases C25 and C26: 8190 tokens with cp 4 need a multiple of 8: 8192; with tp 4 and sequence parallelism 32. */
