@@ -67,7 +67,8 @@ enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *argu
 static void put_into_plan(const struct tpp_replay_answer *replayed, const struct tpp_replay_arguments *arguments,
                           struct tpp_memory *memory)
 {
-    const struct tpp_replay_advice given = {.peak_reserved_bytes = replayed->replay.peak_reserved_bytes,
+    const struct tpp_replay_advice given = {.peak_allocated_bytes = replayed->replay.peak_allocated_bytes,
+                                            .peak_reserved_bytes = replayed->replay.peak_reserved_bytes,
                                             .retries_per_1000_steps = replayed->replay.retries_per_1000_steps,
                                             .runs_out = replayed->replay.failure.happened};
     tpp_replay_apply(&given, memory);

@@ -77,7 +77,7 @@ void tpp_replay_list_append(const struct tpp_plan *plans, size_t num_plans, stru
     snprintf(line, sizeof line,
              "Replayed through PyTorch's allocator: %s allocated, %s reserved, %.0f retries per 1000 steps; with %.1f %% for "
              "fragmentation the out-of-memory probability is %.1f %%: %s.",
-             tpp_format_bytes(allocated, sizeof allocated, memory->peak_allocated_bytes),
+             tpp_format_bytes(allocated, sizeof allocated, memory->replayed_allocated_bytes),
              tpp_format_bytes(reserved, sizeof reserved, memory->replayed_reserved_bytes), memory->retries_per_1000_steps,
              100 * memory->fragmentation_fraction, 100 * memory->out_of_memory_probability, tpp_fit_name(memory->fit));
     tpp_text_append(&answer->text, "\nMemory of the first one\n  ");
@@ -98,6 +98,7 @@ void tpp_replay_memory_add_json(const struct tpp_memory *memory, struct tpp_json
         tpp_json_add_string(writer, replay, "alloc_conf", memory->alloc_conf);
     else
         tpp_json_add_null(writer, replay, "alloc_conf");
+    tpp_json_add_number(writer, replay, "allocated_bytes", memory->replayed_allocated_bytes);
     tpp_json_add_number(writer, replay, "reserved_bytes", memory->replayed_reserved_bytes);
     tpp_json_add_number(writer, replay, "reserved_without_alloc_conf_bytes", memory->unset_reserved_bytes);
 }

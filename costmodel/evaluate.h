@@ -72,6 +72,7 @@ struct tpp_memory {
     /* Filled by a replay (allocator/replay.h): reserve, totals and verdict above are then the worse of walk and replay. */
     bool is_replayed;
     double retries_per_1000_steps;
+    double replayed_allocated_bytes; /* by the replay, whose sequences may all be shorter than the walk's */
     double replayed_reserved_bytes, unset_reserved_bytes; /* reserved by the replay: with alloc_conf, without */
     const char *alloc_conf;          /* PYTORCH_CUDA_ALLOC_CONF that helps, or the caller's; NULL: none. Not owned */
     double terms[TPP_MEMORY_TERM_COUNT];

@@ -74,7 +74,7 @@ static enum tpp_code play_steps(struct tpp_play *play, bool until_steady, uint32
     *num_steps = 0;
     enum tpp_code code = tpp_play_step(play, true, err);
     note_failure(play, 0, failure);
-    while (code == TPP_OK && play->failed == NULL && *num_steps < limit) {
+    while (code == TPP_OK && play->failed == NULL && !play->is_past_limit && *num_steps < limit) {
         const uint64_t segments = statistics->num_device_allocations, retries = statistics->num_retries;
         tpp_allocator_reset_peaks(play->allocator);
         code = tpp_play_step(play, false, err);

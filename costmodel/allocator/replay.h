@@ -31,6 +31,7 @@ struct tpp_replay_options {
     uint32_t num_steps;                /* variable lengths; fixed ones stop once a step changes nothing. 1 .. 1000000 */
     uint32_t num_draws;                /* replays that the probability is made of; 0: none, the probability is 0 or 1 */
     uint64_t device_bytes;             /* for the allocator; 0: the card less context and communicators */
+    uint64_t reserved_limit_bytes;     /* a step that reserves as much ends the replay: more need not be known; 0: none */
 };
 /* PyTorch's defaults, fixed lengths, seed 1, worst stage, 50 steps, 8 draws. */
 struct tpp_replay_options tpp_replay_defaults(void);
@@ -85,7 +86,8 @@ struct tpp_replay_advice {
 enum tpp_code tpp_replay_advise(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                 const struct tpp_replay_options *options, struct tpp_replay_advice *out, uint32_t *count,
                                 struct tpp_error *err);
-/* True when a setting is worth a word: it runs where the other does not, retries less, or reserves 2 % less. */
+/* True when a setting is worth a word: it runs where the other does not, retries less, or reserves 2 % less and retries no
+ * more. */
 bool tpp_replay_advice_helps(const struct tpp_replay_advice *with, const struct tpp_replay_advice *without);
 
 /* Puts what was replayed into a plan's memory: reserve, totals, probability and verdict. The allocated peak stays the

@@ -92,10 +92,18 @@ static const double worth_saving = 0.02;
 
 bool tpp_replay_advice_helps(const struct tpp_replay_advice *with, const struct tpp_replay_advice *without)
 {
-    if (with->runs_out)
+    if (with->runs_out || (!without->runs_out && with->retries_per_1000_steps > without->retries_per_1000_steps))
         return false;
     return without->runs_out || with->retries_per_1000_steps < without->retries_per_1000_steps ||
            (double)with->peak_reserved_bytes < (1 - worth_saving) * (double)without->peak_reserved_bytes;
+}
+
+/* Reserved bytes from which on another setting cannot help any more; 0: none, it may save retries. */
+static uint64_t helpful_limit(const struct tpp_replay_advice *without)
+{
+    return without->runs_out || without->retries_per_1000_steps > 0
+               ? 0
+               : (uint64_t)ceil((1 - worth_saving) * (double)without->peak_reserved_bytes);
 }
 
 /* No setting can save more than what is reserved and not allocated. */
@@ -108,7 +116,8 @@ static bool leaves_nothing_to_save(const struct tpp_replay_advice *advice)
 void tpp_replay_apply(const struct tpp_replay_advice *replayed, struct tpp_memory *memory)
 {
     const double outside = memory->device_total_bytes - memory->peak_reserved_bytes;
-    memory->replayed_reserved_bytes = fmax(memory->peak_allocated_bytes, (double)replayed->peak_reserved_bytes);
+    memory->replayed_allocated_bytes = (double)replayed->peak_allocated_bytes;
+    memory->replayed_reserved_bytes = (double)replayed->peak_reserved_bytes;
     memory->unset_reserved_bytes = memory->replayed_reserved_bytes;
     memory->peak_reserved_bytes = fmax(memory->peak_reserved_bytes, memory->replayed_reserved_bytes);
     memory->terms[TPP_MEMORY_RESERVE] = memory->peak_reserved_bytes - memory->peak_allocated_bytes;
@@ -129,14 +138,16 @@ static enum tpp_code choose(struct tpp_evaluator *evaluator, const struct tpp_st
                             struct tpp_error *err)
 {
     struct tpp_replay_advice first = {.settings = options->settings}, best;
+    struct tpp_replay_options limited = *options;
     const char *setting = given;
     enum tpp_code code = try_setting(evaluator, strategy, options, &first, err);
     best = first;
     for (size_t i = 1; i < NUM_CANDIDATES && code == TPP_OK && given == NULL && !leaves_nothing_to_save(&best); i++) {
         struct tpp_replay_advice next = {.runs_out = false};
         code = tpp_allocator_settings_parse(candidates[i], &next.settings, err);
+        limited.reserved_limit_bytes = helpful_limit(&best);
         if (code == TPP_OK)
-            code = try_setting(evaluator, strategy, options, &next, err);
+            code = try_setting(evaluator, strategy, &limited, &next, err);
         if (code == TPP_OK && tpp_replay_advice_helps(&next, &best)) {
             best = next;
             setting = candidates[i];
@@ -145,7 +156,7 @@ static enum tpp_code choose(struct tpp_evaluator *evaluator, const struct tpp_st
     if (code != TPP_OK)
         return code;
     tpp_replay_apply(&best, memory);
-    memory->unset_reserved_bytes = fmax(memory->peak_allocated_bytes, (double)first.peak_reserved_bytes);
+    memory->unset_reserved_bytes = (double)first.peak_reserved_bytes;
     memory->alloc_conf = setting;
     return TPP_OK;
 }

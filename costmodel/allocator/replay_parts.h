@@ -13,6 +13,8 @@ struct tpp_play {
     uint32_t capacity;
     const struct tpp_trace_event *event; /* being played; an allocator's watcher may look at it */
     const struct tpp_trace_event *failed; /* the request that found no memory, or NULL */
+    uint64_t reserved_limit_bytes; /* UINT64_MAX: none */
+    bool is_past_limit;            /* a step has reserved as much and was not played to its end */
 };
 
 /* `device_bytes`, `seed`: instead of the options' ones. On failure nothing is left to free. */
@@ -20,7 +22,8 @@ enum tpp_code tpp_play_new(struct tpp_evaluator *evaluator, const struct tpp_str
                            const struct tpp_replay_options *options, uint64_t device_bytes, uint64_t seed,
                            struct tpp_play *out, struct tpp_error *err);
 void tpp_play_release(struct tpp_play *play);
-/* The next step, or (is_setup) what comes before the first: writes its events and plays them until one finds no memory. */
+/* The next step, or (is_setup) what comes before the first: writes its events and plays them until one finds no memory, or
+ * (but not in set-up) the limit is reserved. */
 enum tpp_code tpp_play_step(struct tpp_play *play, bool is_setup, struct tpp_error *err);
 
 /* Fills options->stage and device_bytes where they are left open; what the context and communicators take. */

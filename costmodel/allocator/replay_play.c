@@ -11,7 +11,8 @@ enum tpp_code tpp_play_new(struct tpp_evaluator *evaluator, const struct tpp_str
                            struct tpp_play *out, struct tpp_error *err)
 {
     const struct tpp_trace_options trace = {.lengths = options->lengths, .packing = options->packing, .seed = seed};
-    memset(out, 0, sizeof(*out));
+    *out = (struct tpp_play){
+        .reserved_limit_bytes = options->reserved_limit_bytes > 0 ? options->reserved_limit_bytes : UINT64_MAX};
     enum tpp_code code = tpp_tracer_new(evaluator, strategy, stage, &trace, &out->tracer, err);
     if (code == TPP_OK)
         code = tpp_allocator_new(&options->settings, device_bytes, (uint64_t)evaluator->hardware->gpu.memory_bytes,
@@ -67,8 +68,9 @@ enum tpp_code tpp_play_step(struct tpp_play *play, bool is_setup, struct tpp_err
     if (code != TPP_OK)
         return code;
     const struct tpp_trace_event *events = tpp_tracer_events(play->tracer, &count);
+    const struct tpp_allocator_statistics *statistics = tpp_allocator_statistics(play->allocator);
     bool failed = !has_room(play);
-    for (size_t i = 0; i < count && !failed; i++) {
+    for (size_t i = 0; i < count && !failed && !play->is_past_limit; i++) {
         play->event = &events[i];
         const enum tpp_allocation result = play_event(play, &events[i]);
         failed = result == TPP_ALLOCATION_NO_HOST_MEMORY;
@@ -76,6 +78,7 @@ enum tpp_code tpp_play_step(struct tpp_play *play, bool is_setup, struct tpp_err
             play->failed = &events[i];
             break;
         }
+        play->is_past_limit = !is_setup && statistics->reserved.current >= play->reserved_limit_bytes;
     }
     if (failed || tpp_allocator_failed(play->allocator))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the allocator replay");

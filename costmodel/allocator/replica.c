@@ -105,10 +105,11 @@ static size_t prefer_least_room(const struct tpp_allocator *allocator, const str
 }
 
 /* Best fit in the pool; only the first candidate is tested against the rules for oversize blocks. */
-static uint32_t find_free(struct tpp_allocator *allocator, const struct tpp_pool *pool, uint64_t rounded)
+static uint32_t find_free(struct tpp_allocator *allocator, struct tpp_pool *pool, uint64_t rounded)
 {
     const struct tpp_allocator_settings *settings = &allocator->settings;
     allocator->num_searches[rounded <= TPP_ALLOCATOR_SMALL_LIMIT]++;
+    tpp_set_settle(&pool->free);
     size_t at = tpp_set_lower_bound(&pool->free, rounded, 0);
     if (at == pool->free.count)
         return TPP_NO_BLOCK;
@@ -119,9 +120,8 @@ static uint32_t find_free(struct tpp_allocator *allocator, const struct tpp_pool
         return TPP_NO_BLOCK;
     if (rounded >= limit && size - rounded >= settings->max_non_split_rounding_bytes)
         return TPP_NO_BLOCK;
-    const uint32_t block = pool->free.entries[at].block;
-    tpp_pool_erase_free(allocator, block);
-    return block;
+    tpp_set_take(&pool->free, at); /* a rest may come in */
+    return pool->free.entries[at].block;
 }
 
 /* cudaMalloc of a segment, or mapping; TPP_NO_BLOCK when the device or the fraction refuses. */
@@ -333,8 +333,9 @@ uint64_t tpp_allocator_largest_free_block(const struct tpp_allocator *allocator)
     for (int stream = 0; stream < TPP_ALLOCATOR_MAX_STREAMS; stream++) {
         for (int i = 0; i < 2; i++) {
             const struct tpp_block_set *set = &allocator->pools[stream][i].free;
-            if (set->count > 0 && set->entries[set->count - 1].size > largest)
-                largest = set->entries[set->count - 1].size;
+            const size_t end = set->gap > 0 && set->gap == set->count ? set->count - 1 : set->count;
+            if (end > 0 && set->entries[end - 1].size > largest)
+                largest = set->entries[end - 1].size;
         }
     }
     return largest;

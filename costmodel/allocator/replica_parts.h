@@ -14,14 +14,17 @@ struct tpp_block {
     bool is_small, is_expandable, is_allocated, is_mapped, is_live; /* is_live: the table's row is in use */
 };
 
-/* A set of blocks in ascending order of (size, address), in an array: pools hold tens to hundreds of free blocks. */
+/* A set of blocks in ascending order of (size, address), in an array: pools hold tens to hundreds of free blocks. A block
+ * that is taken out leaves a gap, with its old key, because most often another comes in next (the rest of a block that was
+ * cut, or what a block has become by merging): then only what lies between the two places moves. */
 struct tpp_set_entry {
     uint64_t size, address;
     uint32_t block;
 };
 struct tpp_block_set {
     struct tpp_set_entry *entries; /* owned */
-    size_t count, capacity;
+    size_t count, capacity;        /* count: the gap included */
+    size_t gap;                    /* its index and 1; 0: none */
 };
 
 struct tpp_pool {
@@ -59,9 +62,13 @@ void tpp_block_splice(struct tpp_allocator *allocator, uint32_t block, uint32_t 
 void tpp_block_merge_neighbours(struct tpp_allocator *allocator, uint32_t block);
 struct tpp_pool *tpp_block_pool(struct tpp_allocator *allocator, uint32_t block);
 void tpp_pool_insert_free(struct tpp_allocator *allocator, uint32_t block);
-void tpp_pool_erase_free(struct tpp_allocator *allocator, uint32_t block);
+void tpp_pool_erase_free(struct tpp_allocator *allocator, uint32_t block); /* leaves no gap */
 void tpp_pool_insert_unmapped(struct tpp_allocator *allocator, uint32_t block);
 void tpp_pool_erase_unmapped(struct tpp_allocator *allocator, uint32_t block);
+/* Leaves a gap at `at`; the set has none. */
+void tpp_set_take(struct tpp_block_set *set, size_t at);
+/* Closes the gap: to be called before entries are read. */
+void tpp_set_settle(struct tpp_block_set *set);
 /* Index of the first entry not below (size, address). */
 size_t tpp_set_lower_bound(const struct tpp_block_set *set, uint64_t size, uint64_t address);
 void tpp_count_add(struct tpp_allocator_count *count, uint64_t bytes);

@@ -45,6 +45,20 @@ void tpp_block_splice(struct tpp_allocator *allocator, uint32_t block, uint32_t 
         allocator->blocks[next].previous = block;
 }
 
+void tpp_set_take(struct tpp_block_set *set, size_t at)
+{
+    set->gap = at + 1;
+}
+
+void tpp_set_settle(struct tpp_block_set *set)
+{
+    if (set->gap == 0)
+        return;
+    memmove(&set->entries[set->gap - 1], &set->entries[set->gap], (set->count - set->gap) * sizeof(*set->entries));
+    set->count--;
+    set->gap = 0;
+}
+
 size_t tpp_set_lower_bound(const struct tpp_block_set *set, uint64_t size, uint64_t address)
 {
     size_t low = 0, high = set->count;
@@ -59,32 +73,44 @@ size_t tpp_set_lower_bound(const struct tpp_block_set *set, uint64_t size, uint6
     return low;
 }
 
+static bool has_room(struct tpp_block_set *set)
+{
+    if (set->count < set->capacity || set->gap > 0)
+        return true;
+    const size_t capacity = set->capacity > 0 ? 2 * set->capacity : 64;
+    struct tpp_set_entry *entries = realloc(set->entries, capacity * sizeof(*entries));
+    if (entries == NULL)
+        return false;
+    set->entries = entries;
+    set->capacity = capacity;
+    return true;
+}
+
 static void set_insert(struct tpp_allocator *allocator, struct tpp_block_set *set, uint64_t size, uint32_t block)
 {
     const uint64_t address = allocator->blocks[block].address;
-    if (set->count == set->capacity) {
-        const size_t capacity = set->capacity > 0 ? 2 * set->capacity : 64;
-        struct tpp_set_entry *entries = realloc(set->entries, capacity * sizeof(*entries));
-        if (entries == NULL) {
-            allocator->failed = true;
-            return;
-        }
-        set->entries = entries;
-        set->capacity = capacity;
+    if (!has_room(set)) {
+        allocator->failed = true;
+        return;
     }
-    const size_t at = tpp_set_lower_bound(set, size, address);
-    memmove(&set->entries[at + 1], &set->entries[at], (set->count - at) * sizeof(*set->entries));
+    size_t at = tpp_set_lower_bound(set, size, address);
+    const size_t gap = set->gap > 0 ? set->gap - 1 : set->count++;
+    if (at <= gap) {
+        memmove(&set->entries[at + 1], &set->entries[at], (gap - at) * sizeof(*set->entries));
+    } else {
+        at--;
+        memmove(&set->entries[gap], &set->entries[gap + 1], (at - gap) * sizeof(*set->entries));
+    }
     set->entries[at] = (struct tpp_set_entry){.size = size, .address = address, .block = block};
-    set->count++;
+    set->gap = 0;
 }
 
 static void set_erase(const struct tpp_allocator *allocator, struct tpp_block_set *set, uint64_t size, uint32_t block)
 {
+    tpp_set_settle(set);
     const size_t at = tpp_set_lower_bound(set, size, allocator->blocks[block].address);
-    if (at == set->count || set->entries[at].block != block)
-        return; /* only after a failed insert */
-    set->count--;
-    memmove(&set->entries[at], &set->entries[at + 1], (set->count - at) * sizeof(*set->entries));
+    if (at < set->count && set->entries[at].block == block) /* else an insert has failed */
+        tpp_set_take(set, at);
 }
 
 struct tpp_pool *tpp_block_pool(struct tpp_allocator *allocator, uint32_t block)
@@ -101,7 +127,9 @@ void tpp_pool_insert_free(struct tpp_allocator *allocator, uint32_t block)
 
 void tpp_pool_erase_free(struct tpp_allocator *allocator, uint32_t block)
 {
-    set_erase(allocator, &tpp_block_pool(allocator, block)->free, allocator->blocks[block].size, block);
+    struct tpp_block_set *set = &tpp_block_pool(allocator, block)->free;
+    set_erase(allocator, set, allocator->blocks[block].size, block);
+    tpp_set_settle(set);
 }
 
 void tpp_pool_insert_unmapped(struct tpp_allocator *allocator, uint32_t block)
@@ -111,7 +139,9 @@ void tpp_pool_insert_unmapped(struct tpp_allocator *allocator, uint32_t block)
 
 void tpp_pool_erase_unmapped(struct tpp_allocator *allocator, uint32_t block)
 {
-    set_erase(allocator, &tpp_block_pool(allocator, block)->unmapped, 0, block);
+    struct tpp_block_set *set = &tpp_block_pool(allocator, block)->unmapped;
+    set_erase(allocator, set, 0, block);
+    tpp_set_settle(set);
 }
 
 /* Takes `source` out of its set and gives its range to `target`; true when both were free and of one kind. */
@@ -122,8 +152,8 @@ static bool try_merge(struct tpp_allocator *allocator, uint32_t target, uint32_t
     struct tpp_block *to = &allocator->blocks[target], *from = &allocator->blocks[source];
     if (from->is_allocated || from->num_events > 0 || from->stream_uses != 0 || from->is_mapped != to->is_mapped)
         return false;
-    if (from->is_mapped)
-        tpp_pool_erase_free(allocator, source);
+    if (from->is_mapped) /* `target` comes in next */
+        set_erase(allocator, &tpp_block_pool(allocator, source)->free, from->size, source);
     else
         tpp_pool_erase_unmapped(allocator, source);
     if (to->previous == source) {

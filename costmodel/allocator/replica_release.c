@@ -26,11 +26,12 @@ static double age_of(const struct tpp_allocator *allocator, const struct tpp_blo
     return (double)(allocator->num_searches[false] - block->age_base);
 }
 
-static struct candidates count_candidates(const struct tpp_allocator *allocator)
+static struct candidates count_candidates(struct tpp_allocator *allocator)
 {
     struct candidates found = {0, 0};
     for (int stream = 0; stream < TPP_ALLOCATOR_MAX_STREAMS; stream++) {
-        const struct tpp_pool *pool = &allocator->pools[stream][false];
+        struct tpp_pool *pool = &allocator->pools[stream][false];
+        tpp_set_settle(&pool->free);
         for (size_t i = 0; i < pool->free.count; i++) {
             const struct tpp_block *block = &allocator->blocks[pool->free.entries[i].block];
             if (!is_whole_segment(block))
@@ -86,6 +87,7 @@ bool tpp_release_oversize(struct tpp_allocator *allocator, struct tpp_pool *pool
     const uint64_t limit = allocator->settings.max_split_size_bytes, wanted = rounded < limit ? limit : rounded;
     if (limit == TPP_ALLOCATOR_UNLIMITED)
         return false;
+    tpp_set_settle(&pool->free);
     const size_t at = tpp_set_lower_bound(&pool->free, wanted, 0);
     if (at < pool->free.count && !allocator->blocks[pool->free.entries[at].block].is_expandable) {
         release_segment(allocator, pool->free.entries[at].block);
@@ -105,6 +107,7 @@ bool tpp_release_oversize(struct tpp_allocator *allocator, struct tpp_pool *pool
 /* Whole segments first; unmapping changes the set, so the rows to unmap are taken one by one from the end of it. */
 static void release_pool(struct tpp_allocator *allocator, struct tpp_pool *pool)
 {
+    tpp_set_settle(&pool->free);
     for (size_t i = pool->free.count; i-- > 0;) {
         const uint32_t row = pool->free.entries[i].block;
         if (is_whole_segment(&allocator->blocks[row]))

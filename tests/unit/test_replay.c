@@ -223,6 +223,52 @@ static void advice_puts_what_helps_first(void **state)
     tpp_evaluator_free(fixture.evaluator);
 }
 
+static void a_setting_that_retries_more_does_not_help(void **state)
+{
+    (void)state;
+    const struct tpp_replay_advice plain = {.peak_reserved_bytes = UINT64_C(60) << 30};
+    const struct tpp_replay_advice smaller = {.peak_reserved_bytes = UINT64_C(58) << 30}; /* 3.3 % less */
+    const struct tpp_replay_advice alike = {.peak_reserved_bytes = UINT64_C(59) << 30};   /* 1.7 % */
+    const struct tpp_replay_advice retries = {.peak_reserved_bytes = UINT64_C(50) << 30, .retries_per_1000_steps = 20};
+    const struct tpp_replay_advice fails = {.peak_reserved_bytes = UINT64_C(50) << 30, .runs_out = true};
+    assert_true(tpp_replay_advice_helps(&smaller, &plain));
+    assert_false(tpp_replay_advice_helps(&alike, &plain));
+    assert_false(tpp_replay_advice_helps(&retries, &plain));
+    assert_true(tpp_replay_advice_helps(&plain, &retries));
+    assert_true(tpp_replay_advice_helps(&retries, &fails));
+    assert_false(tpp_replay_advice_helps(&fails, &plain));
+}
+
+/* Lengths of 8k to 32k: a limit of 0.98 of what a replay reserves ends it in a step, at the request that reaches the limit; one
+ * above it changes nothing. */
+static void a_limit_ends_a_replay(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct tpp_lengths lengths;
+    start(&fixture, "codellama-13b", TPP_FRAMEWORK_MEGATRON_DEEPSPEED, 32, 32768, 128, "mbs=1,zero=3,recompute=full");
+    struct tpp_replay_options options = tpp_replay_defaults();
+    assert_int_equal(tpp_lengths_parse("uniform:8k-32k", &lengths, NULL), TPP_OK);
+    options.lengths = &lengths;
+    options.num_steps = 6;
+    options.num_draws = 0;
+    struct tpp_replay whole = play(&fixture, &options);
+    options.reserved_limit_bytes = whole.peak_reserved_bytes + 1;
+    struct tpp_replay above = play(&fixture, &options);
+    assert_int_equal(above.num_steps, 6);
+    assert_int_equal(above.num_allocations, whole.num_allocations);
+    assert_int_equal(above.peak_reserved_bytes, whole.peak_reserved_bytes);
+    options.reserved_limit_bytes = whole.peak_reserved_bytes / 100 * 98;
+    struct tpp_replay ended = play(&fixture, &options);
+    assert_true(ended.peak_reserved_bytes >= options.reserved_limit_bytes);
+    assert_true(ended.num_allocations < whole.num_allocations);
+    tpp_replay_release(&whole);
+    tpp_replay_release(&above);
+    tpp_replay_release(&ended);
+    tpp_lengths_release(&lengths);
+    tpp_evaluator_free(fixture.evaluator);
+}
+
 static void what_cannot_be_replayed_is_said(void **state)
 {
     (void)state;
@@ -404,6 +450,8 @@ int main(void)
         cmocka_unit_test(the_probability_follows_the_card),
         cmocka_unit_test(one_seed_gives_one_answer),
         cmocka_unit_test(advice_puts_what_helps_first),
+        cmocka_unit_test(a_setting_that_retries_more_does_not_help),
+        cmocka_unit_test(a_limit_ends_a_replay),
         cmocka_unit_test(what_cannot_be_replayed_is_said),
         cmocka_unit_test(a_step_frees_what_it_allocates),
         cmocka_unit_test(a_layer_of_transformer_engine_runs_operation_by_operation),
