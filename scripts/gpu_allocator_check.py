@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs recorded sequences of allocations through real PyTorch and compares with the replica, after every event, exactly.
 
-    scripts/gpu_allocator_check.py [BUILD_DIR]       (default: build; needs a GPU of 24 GB or more and torch 2.1 or later)
+    scripts/gpu_allocator_check.py [BUILD_DIR]       (default: build; needs a GPU with 20 GiB free and torch 2.1 or later)
     scripts/gpu_allocator_check.py --self-test [BUILD_DIR]   (no GPU: records and replays only)
 
 Three sequences, each in a process of its own, since the allocator reads its settings once: static shapes, variable lengths
 on two streams under a memory fraction that makes it retry, and the same with expandable segments. Prints one line a
-sequence and exits 1 when one differs; takes about three minutes.
+sequence and exits 1 when one differs, 4 when there is no GPU to run on; takes about three minutes.
 """
+import argparse
 import os
 import pathlib
 import re
@@ -19,6 +20,7 @@ NAMES = ("static", "variable", "expandable")
 # Of the sequence with a memory fraction: less than it would reserve, more than it allocates. In the middle of a granule of
 # 2 MiB, so that it counts for nothing whether a release takes the fraction of cudaMemGetInfo's total or of the card's.
 LIMIT_BYTES = 7.5 * 2**30 + 2**20
+FREE_BYTES = 20 * 2**30  # the sequences reserve 4 to 16 GiB
 SLEEP_CYCLES = 200_000_000  # about 0.1 s: longer than the host needs from a free to the stream's next "s"
 FIELDS = ("allocated", "reserved", "active", "retries", "out of memory")
 
@@ -39,8 +41,8 @@ def run_on_gpu(path, out_path):
     """In a child process with the settings in its environment: one line of figures for each event."""
     import torch
 
-    _, events = read_sequence(path)
-    _, fraction = driver_settings(read_sequence(path)[0])
+    settings, events = read_sequence(path)
+    _, fraction = driver_settings(settings)
     torch.cuda.init()
     if fraction is not None:
         torch.cuda.set_per_process_memory_fraction(fraction)
@@ -90,9 +92,26 @@ def set_limit(path, total):
     pathlib.Path(path).write_text(re.sub(r"per_process_memory_fraction:[0-9.]+", fraction, text, count=1))
 
 
-def compare(name, path, folder, program):
-    query = "import torch; print(torch.cuda.get_device_properties(0).total_memory)"
-    set_limit(path, int(subprocess.run([sys.executable, "-c", query], check=True, stdout=subprocess.PIPE, text=True).stdout))
+def card_bytes():
+    """Total memory of the card, or None with a word about why there is none to use."""
+    query = ("import torch; free, total = torch.cuda.mem_get_info(); "
+             "print(free, torch.cuda.get_device_properties(0).total_memory)")
+    done = subprocess.run([sys.executable, "-c", query], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        print(f"gpu_allocator_check.py: no GPU to run on: {reason}\n  fix: install torch with CUDA, or use --self-test",
+              file=sys.stderr)
+        return None
+    free, total = map(int, done.stdout.split())
+    if free < FREE_BYTES:
+        print(f"gpu_allocator_check.py: {free / 2**30:.1f} GiB of the GPU are free, the sequences need {FREE_BYTES / 2**30:.0f}",
+              file=sys.stderr)
+        return None
+    return total
+
+
+def compare(name, path, folder, program, card):
+    set_limit(path, card)
     settings, events = read_sequence(path)
     out_path = os.path.join(folder, "measured")
     others = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
@@ -132,19 +151,26 @@ def self_test(name, path, program):
 
 
 def main():
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--child"]:
-        return run_on_gpu(arguments[1], arguments[2])
-    is_self_test = "--self-test" in arguments
-    build = pathlib.Path(next((word for word in arguments if not word.startswith("--")), "build"))
-    program = str(build / "tests" / "support" / "allocator_sequence")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", nargs="?", default="build", metavar="BUILD_DIR", help="Meson build folder")
+    parser.add_argument("--self-test", action="store_true", help="no GPU: record and replay only")
+    parser.add_argument("--child", nargs=2, metavar=("SEQUENCE", "OUT"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        return run_on_gpu(*arguments.child)
+    program = pathlib.Path(arguments.build) / "tests" / "support" / "allocator_sequence"
+    if not program.is_file():
+        parser.error(f"{program} is not there: build first, with meson and ninja, or name the build folder")
+    card = None if arguments.self_test else card_bytes()
+    if card is None and not arguments.self_test:
+        return 4
     alike = True
     with tempfile.TemporaryDirectory() as folder:
         for name in NAMES:
             path = os.path.join(folder, name)
             with open(path, "w") as file:
                 subprocess.run([program, "record", name], check=True, stdout=file)
-            good = self_test(name, path, program) if is_self_test else compare(name, path, folder, program)
+            good = self_test(name, path, program) if arguments.self_test else compare(name, path, folder, program, card)
             alike = alike and good
     return 0 if alike else 1
 
