@@ -133,8 +133,9 @@ static void append_advice(const struct tpp_replay_answer *replayed, struct tpp_a
     if (!tpp_replay_advice_helps(best, &given))
         return;
     tpp_format_bytes(reserved, sizeof reserved, (double)best->peak_reserved_bytes);
-    snprintf(line, sizeof line, "Helps: PYTORCH_CUDA_ALLOC_CONF=%s reserves %s with %.0f retries per 1000 steps.", best->text,
-             reserved, best->retries_per_1000_steps);
+    snprintf(line, sizeof line, "Helps: PYTORCH_CUDA_ALLOC_CONF=%s%s%s%s reserves %s with %.0f retries per 1000 steps.",
+             best->text, best->since != NULL ? " (from PyTorch " : "", best->since != NULL ? best->since : "",
+             best->since != NULL ? " on)" : "", reserved, best->retries_per_1000_steps);
     tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
 }
 
@@ -195,6 +196,8 @@ static void add_advice(const struct tpp_replay_answer *replayed, struct tpp_json
     for (uint32_t i = 0; i < replayed->num_advice; i++) {
         struct cJSON *object = tpp_json_add_object(writer, list, NULL);
         tpp_json_add_string(writer, object, "alloc_conf", replayed->advice[i].text);
+        if (replayed->advice[i].since != NULL)
+            tpp_json_add_string(writer, object, "since_pytorch", replayed->advice[i].since);
         tpp_json_add_u64(writer, object, "peak_reserved_bytes", replayed->advice[i].peak_reserved_bytes);
         tpp_json_add_number(writer, object, "retries_per_1000_steps", replayed->advice[i].retries_per_1000_steps);
         tpp_json_add_bool(writer, object, "out_of_memory", replayed->advice[i].runs_out);

@@ -77,6 +77,7 @@ void tpp_replay_release(struct tpp_replay *replay);
 struct tpp_replay_advice {
     struct tpp_allocator_settings settings;
     char text[96];                      /* the value of PYTORCH_CUDA_ALLOC_CONF; "" is the plain allocator */
+    const char *since;                  /* first release of PyTorch that knows all of it; NULL: all of 2.x. Static */
     uint64_t peak_allocated_bytes, peak_reserved_bytes;
     double retries_per_1000_steps;
     bool runs_out;
@@ -95,10 +96,11 @@ bool tpp_replay_advice_helps(const struct tpp_replay_advice *with, const struct 
  * the reserve comes from, but not in the trace. A plan that retries is tight at best; one that runs out does not fit. */
 void tpp_replay_apply(const struct tpp_replay_advice *replayed, struct tpp_memory *memory);
 /* The short way for a list of plans: replays with the options' settings and, when these leave fragmentation or retries,
- * with one setting after another until none is left (the rest of the list cannot save anything then). `memory` becomes
- * that of the best, alloc_conf its setting when it helps. `given` (may be NULL): the text of the options' settings, when
- * the user named them: nothing else is tried, and alloc_conf is that text. What cannot be replayed leaves the walk's
- * figures. No draws are made: the probability is the walk's, of the replayed total. */
+ * with one setting after another until none is left (the rest of the list cannot save anything then; only those that every
+ * PyTorch 2 knows, since a script sets it). `memory` becomes that of the best, alloc_conf its setting when it helps. `given`
+ * (may be NULL): the text of the options' settings, when the user named them: nothing else is tried, and alloc_conf is that
+ * text. What cannot be replayed leaves the walk's figures. No draws are made: the probability is the walk's, of the replayed
+ * total. */
 enum tpp_code tpp_replay_choose(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                 const struct tpp_replay_options *options, const char *given, struct tpp_memory *memory,
                                 struct tpp_error *err);

@@ -8,14 +8,18 @@
 #include <string.h>
 
 /* Worth trying: the ranges that published advice and the allocator's documentation name. Garbage collection needs a limit
- * on the process's memory, so the two come together. */
-static const char *const candidates[] = {
-    "",
-    "expandable_segments:True",
-    "max_split_size_mb:128",
-    "max_split_size_mb:512",
-    "garbage_collection_threshold:0.8,per_process_memory_fraction:0.95",
-    "roundup_power2_divisions:8",
+ * on the process's memory, so the two come together; as an option, that limit is new (PyTorch pull request 161035), and an
+ * older allocator stops at a name that it does not know. */
+static const struct candidate {
+    const char *text;
+    const char *since; /* release of PyTorch; NULL: all of 2.x */
+} candidates[] = {
+    {"", NULL},
+    {"expandable_segments:True", NULL},
+    {"max_split_size_mb:128", NULL},
+    {"max_split_size_mb:512", NULL},
+    {"garbage_collection_threshold:0.8,per_process_memory_fraction:0.95", "2.10"},
+    {"roundup_power2_divisions:8", NULL},
 };
 #define NUM_CANDIDATES (sizeof(candidates) / sizeof(candidates[0]))
 _Static_assert(NUM_CANDIDATES < TPP_REPLAY_MAX_ADVICE, "room for the given setting too");
@@ -65,11 +69,11 @@ static enum tpp_code list_settings(const struct tpp_allocator_settings *given, s
     enum tpp_code code =
         tpp_text_failed(&text) ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the advice") : TPP_OK;
     for (size_t i = 0; i < NUM_CANDIDATES && code == TPP_OK; i++) {
-        if (strcmp(candidates[i], tpp_text_get(&text)) == 0)
+        if (strcmp(candidates[i].text, tpp_text_get(&text)) == 0)
             continue;
-        out[*count] = (struct tpp_replay_advice){.runs_out = false};
-        strncpy(out[*count].text, candidates[i], sizeof out->text - 1);
-        code = tpp_allocator_settings_parse(candidates[i], &out[(*count)++].settings, err);
+        out[*count] = (struct tpp_replay_advice){.since = candidates[i].since};
+        strncpy(out[*count].text, candidates[i].text, sizeof out->text - 1);
+        code = tpp_allocator_settings_parse(candidates[i].text, &out[(*count)++].settings, err);
     }
     tpp_text_release(&text);
     return code;
@@ -144,13 +148,15 @@ static enum tpp_code choose(struct tpp_evaluator *evaluator, const struct tpp_st
     best = first;
     for (size_t i = 1; i < NUM_CANDIDATES && code == TPP_OK && given == NULL && !leaves_nothing_to_save(&best); i++) {
         struct tpp_replay_advice next = {.runs_out = false};
-        code = tpp_allocator_settings_parse(candidates[i], &next.settings, err);
+        if (candidates[i].since != NULL) /* the launch script would stop where PyTorch is older */
+            continue;
+        code = tpp_allocator_settings_parse(candidates[i].text, &next.settings, err);
         limited.reserved_limit_bytes = helpful_limit(&best);
         if (code == TPP_OK)
             code = try_setting(evaluator, strategy, &limited, &next, err);
         if (code == TPP_OK && tpp_replay_advice_helps(&next, &best)) {
             best = next;
-            setting = candidates[i];
+            setting = candidates[i].text;
         }
     }
     if (code != TPP_OK)

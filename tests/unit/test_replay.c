@@ -219,6 +219,10 @@ static void advice_puts_what_helps_first(void **state)
     for (uint32_t i = 1; i < count; i++)
         assert_true(advice[i].runs_out || advice[i].retries_per_1000_steps > advice[0].retries_per_1000_steps ||
                     advice[i].peak_reserved_bytes >= advice[0].peak_reserved_bytes);
+    for (uint32_t i = 0; i < count; i++) { /* pull request 161035 came after the branch of 2.9 */
+        const bool is_new = strstr(advice[i].text, "per_process_memory_fraction") != NULL;
+        assert_true(is_new == (advice[i].since != NULL && strcmp(advice[i].since, "2.10") == 0));
+    }
     tpp_lengths_release(&lengths);
     tpp_evaluator_free(fixture.evaluator);
 }
