@@ -57,6 +57,7 @@ static void add_job(const struct tpp_job *job, struct tpp_json_writer *writer, s
     if (tpp_job_is_adapter(job)) {
         tpp_json_add_u64(writer, object, "lora_rank", job->lora_rank);
         tpp_json_add_string(writer, object, "lora_targets", lora_target_names[job->lora_targets]);
+        tpp_json_add_number(writer, object, "lora_dropout", job->lora_dropout);
     }
     tpp_json_add_u64(writer, object, "attention_block_length", job->attention_block_length);
     tpp_json_add_number(writer, object, "mtp_num_layers", job->mtp_num_layers);

@@ -31,6 +31,8 @@ const struct tpp_option tpp_training_options[] = {
      .help = "tokens of the fullest expert-parallel rank over the average"},
     {"expert-capacity-factor", 0, TPP_OPTION_NUMBER, JOB(expert_capacity_factor), "FACTOR", .max = 100, .fallback = "0",
      .help = "tokens an expert takes over the average, padded to it, the rest dropped; 0: none is dropped"},
+    {"lora-dropout", 0, TPP_OPTION_NUMBER, JOB(lora_dropout), "FRACTION", .max = 1, .fallback = "0",
+     .help = "dropout of the adapters' inputs; only with --task=lora or qlora"},
     {"hidden-dropout", 0, TPP_OPTION_NUMBER, JOB(hidden_dropout), "FRACTION", .max = 1, .fallback = "0",
      .help = "dropout after attention and MLP"},
     {"attention-dropout", 0, TPP_OPTION_NUMBER, JOB(attention_dropout), "FRACTION", .max = 1, .fallback = "0",

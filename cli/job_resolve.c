@@ -179,10 +179,15 @@ static enum tpp_code fill_job(const struct tpp_job_arguments *arguments, struct 
         return tpp_fail(err, TPP_E_INTERNAL, "--precision", NULL, "the option table and the job disagree");
     if (arguments->attention_block_length != TPP_OPTION_ABSENT)
         job->attention_block_length = (uint64_t)arguments->attention_block_length;
-    const bool has_adapter_option = arguments->lora_rank != TPP_OPTION_ABSENT || arguments->lora_targets != NULL;
+    const bool has_adapter_option = arguments->lora_rank != TPP_OPTION_ABSENT || arguments->lora_targets != NULL ||
+                                    arguments->lora_dropout > 0;
+    const char *where = arguments->lora_targets != NULL               ? "--lora-targets"
+                        : arguments->lora_rank != TPP_OPTION_ABSENT ? "--lora-rank"
+                                                                    : "--lora-dropout";
     if (has_adapter_option && !tpp_job_is_adapter(job))
-        return tpp_fail(err, TPP_E_USAGE, arguments->lora_targets != NULL ? "--lora-targets" : "--lora-rank",
-                        "add --task=lora or --task=qlora", "the task \"%s\" has no adapters", arguments->task);
+        return tpp_fail(err, TPP_E_USAGE, where, "add --task=lora or --task=qlora", "the task \"%s\" has no adapters",
+                        arguments->task);
+    job->lora_dropout = arguments->lora_dropout;
     if (arguments->lora_rank != TPP_OPTION_ABSENT)
         job->lora_rank = (uint32_t)arguments->lora_rank;
     if (arguments->lora_targets != NULL)

@@ -134,6 +134,9 @@ enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *m
         code = check_adapters(job, model, err);
     }
     if (code == TPP_OK) {
+        code = check_dropout("job.lora_dropout", job->lora_dropout, err);
+    }
+    if (code == TPP_OK) {
         code = check_dropout("job.hidden_dropout", job->hidden_dropout, err);
     }
     if (code == TPP_OK) {

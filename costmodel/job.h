@@ -35,7 +35,8 @@ struct tpp_job {
     enum tpp_task task;
     uint32_t lora_rank;            /* 1 .. 4096, for TPP_TASK_LORA and TPP_TASK_QLORA */
     enum tpp_lora_targets lora_targets;
-    double hidden_dropout;         /* 0 .. 1; only whether it is on matters */
+    double lora_dropout;           /* of the adapters' inputs */
+    double hidden_dropout;         /* 0 .. 1; only whether it is on matters, here and below */
     double attention_dropout;
     double expert_imbalance;       /* rows of the fullest expert rank over the average: 1 (balanced) .. 100 */
     double expert_capacity_factor; /* rows an expert can take over the average, padded to it and the rest dropped; 0: none

@@ -170,7 +170,7 @@ struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense
     blend_values(&blend.trainable_parameters, &moe->trainable_parameters, 1, share);
     blend_values(&blend.num_parameter_tensors, &moe->num_parameter_tensors, 1, share);
     static const enum tpp_tensor_life largest[] = {TPP_TENSOR_BACKWARD_MLP, TPP_TENSOR_BACKWARD_ATTENTION,
-                                                   TPP_TENSOR_BACKWARD_EAGER, TPP_TENSOR_DUMMY};
+                                                   TPP_TENSOR_DUMMY};
     for (size_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++)
         blend.bytes[largest[i]] = fmax(dense->bytes[largest[i]], moe->bytes[largest[i]]);
     return blend;

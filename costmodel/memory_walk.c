@@ -84,18 +84,26 @@ static double host_bytes(const struct tpp_walk *walk, double optimizer)
     return optimizer * walk->hardware->node.num_gpus * (tpp_engine_is_deepspeed(walk->stack->engine) ? host_buffer_factor : 1);
 }
 
+static double expert_parameters(const struct tpp_walk_stage *stage)
+{
+    return stage->num_layers * stage->decoder->expert_parameters + (stage->head ? stage->head->expert_parameters : 0);
+}
+
+static struct tpp_static_bytes expert_static(const struct tpp_walk *walk)
+{
+    return tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->expert_shard_ranks);
+}
+
 /* Frozen base weights (LoRA, QLoRA): their bytes only; the adapters train with full state. */
 static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
     const double parameters = all_parameters(stage), trainable = trainable_parameters(walk, stage);
     const double linear = stage->num_layers * stage->decoder->linear_parameters;
     const bool adapter = tpp_job_is_adapter(walk->job);
-    const double experts = stage->num_layers * stage->decoder->expert_parameters +
-                           (stage->head ? stage->head->expert_parameters : 0);
+    const double experts = expert_parameters(stage);
     const struct tpp_static_bytes per =
         tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks);
-    const struct tpp_static_bytes expert =
-        tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->expert_shard_ranks);
+    const struct tpp_static_bytes expert = expert_static(walk);
     const double optimizer =
         trainable * per.optimizer + (adapter ? 0 : experts * (expert.optimizer - per.optimizer));
     memory->terms[TPP_MEMORY_WEIGHTS] = parameters * per.weights + experts * (expert.weights - per.weights) +
@@ -173,6 +181,11 @@ static double dummy_bytes(const struct tpp_walk_stage *stage)
     return stage->decoder->bytes[TPP_TENSOR_DUMMY] + (stage->head ? stage->head->bytes[TPP_TENSOR_DUMMY] : 0);
 }
 
+double tpp_fsdp_copies(const struct tpp_stack *stack)
+{
+    return stack->engine == TPP_ENGINE_FSDP2 ? 2 : 1;
+}
+
 /* ZeRO-3/FSDP: gathered parameters (the unit in use and the prefetched one, with their copies; the root unit), gradients
  * before their reduce-scatter: of a unit and, while the last layer's backward begins, of the larger end (4.4). */
 static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, bool with_end_gradients)
@@ -190,7 +203,7 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
     const double unit_bytes = linear_bytes + (unit - stage->decoder->linear_parameters) * w;
     const double end = with_end_gradients ? fmax(embedding, head) : 0;
     const double gradients = tpp_job_is_adapter(walk->job) ? 0 : walk->stack->reduce_bytes * (unit + end);
-    return 4 * unit_bytes + w * (embedding + head) + gradients;
+    return tpp_fsdp_copies(walk->stack) * 2 * unit_bytes + w * (embedding + head) + gradients;
 }
 
 /* Communication buffers, and the stage output that DeepSpeed's pipeline engine keeps for every micro-batch in flight (15.7). */
@@ -216,6 +229,14 @@ static double workspace_bytes(const struct tpp_walk *walk, const struct tpp_walk
 /* 10.1: reserved over allocated with static shapes, best case of the published runs. */
 static const double static_fragmentation = 0.04;
 
+/* Reserved beyond what is allocated at the peak. Megatron's fp32 copies of fp16 gradients are made in the step, parameter by
+ * parameter, and are larger than the activations whose blocks are free by then, so both stay reserved: an upper bound, as none
+ * of them is said to fit. */
+static double reserve_bytes(const struct tpp_walk *walk, double allocated, double late)
+{
+    return fmax(round(allocated * static_fragmentation), walk->stack->engine == TPP_ENGINE_MEGATRON ? late : 0);
+}
+
 double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy)
 {
     const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
@@ -231,13 +252,14 @@ double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const st
            (all_to_all ? hardware->network.nccl_all_to_all_bytes : 0);
 }
 
-static void sum_up(const struct tpp_walk *walk, struct tpp_memory *memory)
+/* `late`: bytes of the optimizer's step that are not there at the peak. */
+static void sum_up(const struct tpp_walk *walk, double late, struct tpp_memory *memory)
 {
     double allocated = 0;
     for (int i = 0; i < TPP_MEMORY_RESERVE; i++)
         allocated += memory->terms[i];
     memory->peak_allocated_bytes = allocated;
-    memory->terms[TPP_MEMORY_RESERVE] = round(allocated * static_fragmentation);
+    memory->terms[TPP_MEMORY_RESERVE] = reserve_bytes(walk, allocated, late);
     memory->peak_reserved_bytes = allocated + memory->terms[TPP_MEMORY_RESERVE];
     memory->terms[TPP_MEMORY_CONTEXT] = (double)walk->hardware->gpu.context_bytes;
     memory->terms[TPP_MEMORY_COMMUNICATORS] = walk->communicator_bytes;
@@ -263,31 +285,33 @@ bool tpp_recomputed_layer_is_twice(const struct tpp_job *job, const struct tpp_s
            tpp_stack_is_plain_torch(stack);
 }
 
-/* Transients of one layer's backward. A layer that is alive twice is so without the eager extras [15.8: the slope of
+/* Transients of one layer's backward. A layer that is alive twice is so without what eager norms keep [15.8: the slope of
  * measured peaks over the batch]. */
 static double backward_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
 {
     const double plain = fmax(layer->bytes[TPP_TENSOR_BACKWARD_MLP], layer->bytes[TPP_TENSOR_BACKWARD_ATTENTION]);
-    const double eager = layer->bytes[TPP_TENSOR_BACKWARD_EAGER];
     const bool twice = tpp_recomputed_layer_is_twice(walk->job, walk->stack, walk->strategy);
-    const double list = full_list_bytes(layer) - layer->bytes[TPP_TENSOR_EAGER];
-    const double second = list + plain - layer->bytes[TPP_TENSOR_EAGER];
-    return twice ? plain + fmax(eager, second) : plain + eager;
+    const double second = full_list_bytes(layer) + plain - 2 * layer->bytes[TPP_TENSOR_EAGER];
+    return twice ? plain + fmax(0, second) : plain;
 }
 
 double tpp_optimizer_parts(const struct tpp_stack *stack)
 {
-    return fmax(2, stack->optimizer_bytes / 4);
+    return stack->narrow_moments ? 3 : fmax(2, stack->optimizer_bytes / 4);
 }
 
 double tpp_optimizer_late_bytes(const struct tpp_stack *stack, double states)
 {
-    const bool copies_gradients = stack->engine == TPP_ENGINE_DEEPSPEED && stack->optimizer_bytes >= 16;
+    const bool copies_gradients =
+        (stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_MEGATRON) && stack->optimizer_bytes >= 16;
     return copies_gradients ? states / tpp_optimizer_parts(stack) : 0;
 }
 
-double tpp_optimizer_step_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, double states)
+double tpp_optimizer_step_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, double states,
+                                double expert_states)
 {
+    if (stack->narrow_moments)
+        return fmax(expert_states, states - expert_states) * 8 / stack->optimizer_bytes;
     const bool in_groups = stack->engine == TPP_ENGINE_DEEPSPEED && strategy->zero_stage >= 3;
     const double most = in_groups ? 4 * TPP_DEEPSPEED_SUB_GROUP : INFINITY;
     const double copies = tpp_optimizer_makes_copies(stack) ? states / tpp_optimizer_parts(stack) : 0;
@@ -325,9 +349,11 @@ static double gradient_bytes(const struct tpp_walk *walk, const struct tpp_walk_
 }
 
 /* Fills the terms that differ from moment to moment (4.5) and returns their sum. `backward` is backward_bytes, `loss` the
- * head's, `all` the bytes of all gradients, `states` those of the optimizer with what it makes in its step. */
+ * head's, `all` the bytes of all gradients, `states` those of the optimizer with what it makes in its step,
+ * `expert_states` of them the routed experts'. */
 static double set_moment(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, enum moment moment,
-                         double backward, double loss, double all, double states, struct tpp_memory *memory)
+                         double backward, double loss, double all, double states, double expert_states,
+                         struct tpp_memory *memory)
 {
     double *terms = memory->terms;
     const bool in_layer = moment == AT_LAST_LAYER || moment == AT_FIRST_LAYER;
@@ -344,7 +370,7 @@ static double set_moment(const struct tpp_walk *walk, const struct tpp_walk_stag
     terms[TPP_MEMORY_BACKWARD] = in_layer ? backward : 0;
     terms[TPP_MEMORY_LOGITS] = moment == AT_LOSS ? loss : 0;
     terms[TPP_MEMORY_OPTIMIZER_STEP] =
-        moment == AT_STEP ? tpp_optimizer_step_bytes(walk->stack, walk->strategy, states) : 0;
+        moment == AT_STEP ? tpp_optimizer_step_bytes(walk->stack, walk->strategy, states, expert_states) : 0;
     return terms[TPP_MEMORY_GRADIENTS] + terms[TPP_MEMORY_ACTIVATIONS] + terms[TPP_MEMORY_RECOMPUTE_LAYER] +
            terms[TPP_MEMORY_GATHERED] + terms[TPP_MEMORY_BACKWARD] + terms[TPP_MEMORY_LOGITS] +
            terms[TPP_MEMORY_OPTIMIZER_STEP];
@@ -364,7 +390,10 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
     const bool fresh = tpp_gradients_are_fresh(walk->stack, walk->strategy);
     const double late = tpp_optimizer_late_bytes(walk->stack, 1);
     const double states = memory->terms[TPP_MEMORY_OPTIMIZER] / (1 - late);
-    const bool steps = fresh || tpp_optimizer_step_bytes(walk->stack, walk->strategy, 1) > 0;
+    const double experts = walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER || tpp_job_is_adapter(walk->job)
+                               ? 0
+                               : expert_parameters(stage) * expert_static(walk).optimizer;
+    const bool steps = fresh || tpp_optimizer_step_bytes(walk->stack, walk->strategy, 1, 0) > 0;
     enum moment best = AT_LAST_LAYER;
     double most = 0;
     for (enum moment moment = AT_LOSS; moment < NUM_MOMENTS; moment++) {
@@ -372,12 +401,12 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
                             : moment == AT_FIRST_LAYER ? fresh
                             : moment == AT_STEP        ? steps
                                                        : true;
-        const double bytes = counts ? set_moment(walk, stage, moment, backward, loss, all, states, memory) : 0;
+        const double bytes = counts ? set_moment(walk, stage, moment, backward, loss, all, states, experts, memory) : 0;
         if (bytes > most || (bytes >= most && moment == AT_LAST_LAYER)) {
             most = bytes;
             best = moment;
         }
     }
-    set_moment(walk, stage, best, backward, loss, all, states, memory);
-    sum_up(walk, memory);
+    set_moment(walk, stage, best, backward, loss, all, states, experts, memory);
+    sum_up(walk, best == AT_STEP ? 0 : tpp_optimizer_late_bytes(walk->stack, states), memory);
 }

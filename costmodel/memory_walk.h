@@ -22,15 +22,24 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
 #define TPP_NF4_BYTES ((4.0 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
 
 /* Pieces of one width that the optimizer's states consist of: two moments, and as many of 4 bytes as there are beside them
- * (master weight, fp32 gradients). */
+ * (master weight, fp32 gradients); three of 2 bytes with narrow moments. */
 double tpp_optimizer_parts(const struct tpp_stack *stack);
-/* Part of `states` bytes that is there in the optimizer's step only: the fp32 gradients of DeepSpeed's ZeRO, 4 of its 16. */
+/* Part of `states` bytes that is there in the optimizer's step only: the fp32 gradients of DeepSpeed's ZeRO and of Megatron's fp16
+ * training, 4 of 16. Megatron: _copy_model_grads_to_main_grads assigns shard_model_grad.float(), and zero_grad drops it
+ * (core/optimizer/distrib_optimizer.py and optimizer.py). */
 double tpp_optimizer_late_bytes(const struct tpp_stack *stack, double states);
 /* Elements of DeepSpeed's sub_group_size: stage 3 steps that many parameters at a time. */
 #define TPP_DEEPSPEED_SUB_GROUP 1e9
-/* What the step makes beside the states that are there: late ones, and copies (below); stage 3 for a sub-group. */
-double tpp_optimizer_step_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, double states);
+/* What the step makes beside the states that are there: late ones, and copies (below); stage 3 for a sub-group. Transformer
+ * Engine's FusedAdam widens narrow moments to fp32 for all parameters of a group at once (pytorch/optimizers/fused_adam.py,
+ * get_unscaled_state: 8 bytes a parameter), and Megatron steps experts (`expert_states` of `states`) and the rest one after
+ * the other. */
+double tpp_optimizer_step_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, double states,
+                                double expert_states);
 
+/* How often a gathered unit is there: FSDP2 copies what arrives into its parameters (torch, _fsdp_collectives.py,
+ * foreach_all_gather_copy_out), FSDP1's are views of it (_flat_param.py, _all_gather_flat_param). */
+double tpp_fsdp_copies(const struct tpp_stack *stack);
 /* True when gradients are made in every backward and dropped after the step (zero_grad sets them to None): plain autograd,
  * FSDP or a single rank, with one micro-batch a step. They are not there yet at the loss. Other engines keep buffers. */
 bool tpp_gradients_are_fresh(const struct tpp_stack *stack, const struct tpp_strategy *strategy);

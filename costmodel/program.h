@@ -103,7 +103,6 @@ enum tpp_tensor_life {
     TPP_TENSOR_SELECTED,      /* the same; kept by torchtitan's selective policy */
     TPP_TENSOR_BACKWARD_MLP,  /* alive during backward of the MLP */
     TPP_TENSOR_BACKWARD_ATTENTION, /* alive during backward of attention */
-    TPP_TENSOR_BACKWARD_EAGER, /* alive there too; only because a kernel is not fused */
     TPP_TENSOR_LOSS,          /* alive at the loss */
     TPP_TENSOR_DUMMY,         /* one for each distinct weight shape, for good (Transformer Engine) */
     TPP_TENSOR_LIFE_COUNT,

@@ -100,7 +100,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     if (builder->job->hidden_dropout > 0)
         tpp_builder_tensor(builder, "attention dropout mask", TPP_TENSOR_SAVED, h * q * n);
     tpp_builder_tensor(builder, "attention kept by policy", TPP_TENSOR_SELECTED,
-                       w * (2 * context + builder->key_width) * n);
+                       w * (context + tpp_builder_policy_share(builder) * (context + builder->key_width)) * n);
     /* Backward: dO, dQ, dK, dV, the fp32 dQ accumulator of flash attention, the gathered norm output (4.4). */
     const bool flash = stack->attention < TPP_FLASH_KERNEL_COUNT;
     tpp_builder_tensor(builder, "q, k, v gradients", TPP_TENSOR_BACKWARD_ATTENTION,

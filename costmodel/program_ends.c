@@ -12,19 +12,20 @@ static double loss_peak_bytes(const struct tpp_builder *builder)
 {
     const struct tpp_stack *stack = builder->stack;
     const bool is_hugging_face = stack->framework == TPP_FRAMEWORK_HF_TRAINER;
+    const double kept = stack->keeps_logits ? 2 : 0;
     switch (stack->loss_kernel) {
     case TPP_LOSS_FUSED: /* Hugging Face keeps its float() copy; flash-attention's loss writes a new gradient; TE and
                             Triton write it in place */
-        return is_hugging_face ? 8 : tpp_stack_is_plain_torch(stack) ? 4 : 2;
+        return is_hugging_face ? 8 + kept : tpp_stack_is_plain_torch(stack) ? 4 : 2;
     case TPP_LOSS_UNFUSED:
         return 10;
     case TPP_LOSS_COMPILED:
         return 9.5;
     case TPP_LOSS_FUSED_LINEAR:
         return 0;
-    default: /* backward: 2 bf16 when the caller keeps them, 4 log-softmax, 4 its gradient, 4 that of the fp32 logits; the
-                trainer of Hugging Face has dropped the bf16 ones, 12 as measured [15.8]; 15.4 has 18 where logits are gathered */
-        return is_hugging_face ? 12 : gathers_logits(builder) ? 18 : 14;
+    default: /* backward: 2 bf16 when the caller keeps them, 4 log-softmax, 4 its gradient, 4 that of the fp32 logits; 15.4 has 18
+                where logits are gathered */
+        return is_hugging_face ? 12 + kept : gathers_logits(builder) ? 18 : 14;
     }
 }
 

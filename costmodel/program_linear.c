@@ -15,6 +15,11 @@ static double adapter_width(const struct tpp_builder *builder, const struct tpp_
     return builder->job->lora_rank * linear->adapter_inputs / linear->depth;
 }
 
+static double linear_tokens(const struct tpp_builder *builder, const struct tpp_linear *linear)
+{
+    return linear->tokens > 0 ? linear->tokens : builder->tokens;
+}
+
 void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_linear *linear)
 {
     struct tpp_program *program = builder->program;
@@ -25,14 +30,13 @@ void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_l
     if (builder->frozen && has_adapter(linear))
         program->trainable_parameters +=
             builder->job->lora_rank * (linear->adapter_inputs + linear->adapter_outputs);
+    /* peft, tuners/lora/layer.py: lora_A(dropout(x)) keeps what dropout lets through, and dropout its mask of a byte. */
+    if (builder->frozen && has_adapter(linear) && builder->job->lora_dropout > 0)
+        tpp_builder_tensor(builder, "adapter inputs after dropout", TPP_TENSOR_SAVED,
+                           (builder->stack->weight_bytes + 1) * linear->adapter_inputs * linear_tokens(builder, linear));
     /* One cached bf16 buffer for each distinct weight shape (4.4, Transformer Engine with fused wgrad accumulation). */
     if (builder->stack->transformer_engine && !builder->frozen && builder->stack->gradient_bytes == 4)
         tpp_builder_tensor(builder, linear->name, TPP_TENSOR_DUMMY, 2 * weights);
-}
-
-static double linear_tokens(const struct tpp_builder *builder, const struct tpp_linear *linear)
-{
-    return linear->tokens > 0 ? linear->tokens : builder->tokens;
 }
 
 static void build_dequantise(struct tpp_builder *builder, const struct tpp_linear *linear, enum tpp_section section)
@@ -133,6 +137,11 @@ void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *nam
 bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder)
 {
     return builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
+}
+
+double tpp_builder_policy_share(const struct tpp_builder *builder)
+{
+    return tpp_precision_is_fp8(builder->job->precision) ? 0 : 1;
 }
 
 double tpp_builder_kept_share(const struct tpp_builder *builder)

@@ -51,14 +51,13 @@ static void build_activation(struct tpp_builder *builder, enum tpp_section secti
 
 /* Megatron-Core: the gradient of the MLP-in output, the gathered norm output and its gradient. 4.4 has the first twice, but
  * the gradient of the activation takes the place of its output, which the product before has just freed. Plain autograd:
- * the gradients of the MLP-in output and of the activation, and the products of an eager activation (15.8). */
-static void build_backward_tensors(struct tpp_builder *builder, double in, bool eager)
+ * the gradients of the MLP-in output and of the activation; an eager activation has no more at once, the product's backward
+ * those of its three tensors, the activation's of the same three. */
+static void build_backward_tensors(struct tpp_builder *builder, double in)
 {
     const double n = builder->tokens, w = builder->stack->weight_bytes, f = builder->local_ffn;
     if (tpp_stack_is_plain_torch(builder->stack)) {
         tpp_builder_tensor(builder, "mlp gradients", TPP_TENSOR_BACKWARD_MLP, w * (in + f) * n);
-        if (eager)
-            tpp_builder_tensor(builder, "activation eager gradients", TPP_TENSOR_BACKWARD_EAGER, 4 * f * n);
         return;
     }
     tpp_builder_tensor(builder, "mlp in gradient", TPP_TENSOR_BACKWARD_MLP, w * in * n);
@@ -71,22 +70,27 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
     const double n = builder->tokens, q = builder->norm_share, f = builder->local_ffn, h = builder->hidden;
     const double w = stack->weight_bytes, in = builder->model->gated_mlp ? 2 * f : f;
     const struct tpp_linear first = mlp_in(builder), second = mlp_out(builder);
+    const bool has_weight_gradient = !builder->frozen || has_mlp_adapters(builder); /* else no product keeps its input */
     tpp_build_linear_parameters(builder, &first);
     tpp_build_linear_parameters(builder, &second);
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
-    tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM, w * h * tpp_builder_kept_share(builder) * n);
+    if (has_weight_gradient)
+        tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM,
+                         w * h * tpp_builder_kept_share(builder) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_kept(builder, "mlp in output", TPP_MODULE_MLP, w * in * n);
-    tpp_builder_kept(builder, "activation output", TPP_MODULE_MLP, w * f * n);
+    if (has_weight_gradient)
+        tpp_builder_kept(builder, "activation output", TPP_MODULE_MLP, w * f * n);
     const bool eager = builder->model->gated_mlp && stack->activation_kernel == TPP_KERNEL_EAGER;
     if (eager)
-        tpp_builder_tensor(builder, "activation eager copy", TPP_TENSOR_EAGER, 2 * f * n);
+        tpp_builder_tensor(builder, "activation eager copy", TPP_TENSOR_SAVED, 2 * f * n);
     if (builder->job->hidden_dropout > 0)
         tpp_builder_tensor(builder, "mlp dropout mask", TPP_TENSOR_SAVED, h * q * n);
     /* torchtitan's selective policy keeps every second product: gate and down (4.2 E). */
-    tpp_builder_tensor(builder, "mlp kept by policy", TPP_TENSOR_SELECTED, (w * f + w * h * q) * n);
-    build_backward_tensors(builder, in, eager);
+    tpp_builder_tensor(builder, "mlp kept by policy", TPP_TENSOR_SELECTED,
+                       tpp_builder_policy_share(builder) * (w * f + w * h * q) * n);
+    build_backward_tensors(builder, in);
 }
 
 void tpp_build_mlp_forward(struct tpp_builder *builder)

@@ -73,6 +73,7 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
     stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = style;
     stack->loss_kernel = row->loss_kernel;
     stack->lm_head_output = row->lm_head_output;
+    stack->keeps_logits = framework == TPP_FRAMEWORK_HF_TRAINER;
     stack->transformer_engine = row->transformer_engine;
     stack->tensor_parallel_async = row->tensor_parallel_async;
     stack->tensor_parallel_other = row->tensor_parallel_other;
@@ -105,6 +106,7 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
     const uint32_t w = fp32 ? 4 : 2;
     stack->fp32_accumulation = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && !fp16 && !fp32;
     stack->weight_bytes = stack->shard_weight_bytes = w;
+    stack->narrow_moments = false;
     if (tpp_engine_is_fsdp(stack->engine)) { /* fp32 shards, compute in w, reduced in fp32 */
         stack->shard_weight_bytes = tpp_job_is_adapter(job) ? w : 4;
         stack->gradient_bytes = stack->reduce_bytes = 4;
@@ -134,7 +136,8 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
 
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
 {
-    const uint32_t moments = stack->optimizer_bytes < 8 ? stack->optimizer_bytes : 8,
+    const uint32_t most = stack->narrow_moments ? 4 : 8,
+                   moments = stack->optimizer_bytes < most ? stack->optimizer_bytes : most,
                    rest = stack->optimizer_bytes - moments;
     const uint32_t master = rest < 4 ? rest : 4;
     return (struct tpp_state_bytes){

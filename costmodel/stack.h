@@ -63,6 +63,8 @@ struct tpp_stack {
     enum tpp_kernel_style norm_kernel, activation_kernel, rope_kernel;
     enum tpp_loss_kernel loss_kernel;
     enum tpp_lm_head_output lm_head_output;
+    bool keeps_logits;                /* Hugging Face: the 16-bit logits stay beside the loss's fp32 ones. Transformers since 4.46,
+                                         loss/loss_utils.py, ForCausalLMLoss; before, the model itself cast them */
     bool transformer_engine;          /* TE linears: dummy weight gradients, list (A) of 4.2 */
     bool tensor_parallel_async;       /* tp_async: backward all-reduce overlaps wgrad */
     bool tensor_parallel_other;       /* tp_stack = other: half the NVLink rate (15.4) */
@@ -80,7 +82,10 @@ struct tpp_stack {
     uint32_t reduce_bytes;            /* of one gradient on the wire */
     bool fp32_accumulation;           /* DeepSpeed's bf16 optimizer: an fp32 sum beside the 16-bit gradients, sharded states
                                          even at ZeRO stage 0 (15.7) */
-    uint32_t optimizer_bytes;         /* states a parameter, master weight included: 12, 16 (fp16), 8 (fp32), 4 (pure bf16) */
+    uint32_t optimizer_bytes;         /* states a parameter, master weight included: 12, 16 (fp16), 8 (fp32), 4 (pure bf16),
+                                         6 (narrow_moments) */
+    bool narrow_moments;              /* Megatron's precision-aware optimizer with bf16 moments: 2 + 2 bytes, and 2 that a bf16
+                                         weight lacks of its fp32 master */
     uint32_t vocabulary_multiple;     /* padding: 128 in Megatron (times tp), 1 = none */
     bool scatter_gather;              /* p2p tensors are cut by tp without sequence parallelism too */
     bool overlap_p2p;                 /* interleaved schedules overlap p2p */
@@ -102,9 +107,9 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job);
 struct tpp_state_bytes {
     uint32_t weights;         /* stored: FSDP's shards are fp32 and their own master copy */
     uint32_t gradients;
-    uint32_t master_weights;  /* fp32 beside 16-bit weights */
+    uint32_t master_weights;  /* fp32 beside 16-bit weights, or the half that these lack of it */
     uint32_t gradient_copies; /* fp32, of fp16 training and of DeepSpeed's ZeRO optimizer */
-    uint32_t moments;         /* Adam's two: 8, or 4 in pure bf16 */
+    uint32_t moments;         /* Adam's two: 8, or 4 in pure bf16 and as narrow moments */
 };
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack);
 

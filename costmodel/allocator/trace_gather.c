@@ -47,7 +47,7 @@ void tpp_trace_gather_root(struct tpp_tracer *tracer)
     }
 }
 
-/* FSDP: what arrives, flat, and its copies as parameters. */
+/* FSDP: what arrives, flat, and with version 2 its copies as parameters. */
 static void gather_fsdp(struct tpp_tracer *tracer, const struct tpp_program *program, struct tpp_tensor_ids *ids)
 {
     const double w = tracer->evaluator->stack->weight_bytes;
@@ -57,7 +57,8 @@ static void gather_fsdp(struct tpp_tracer *tracer, const struct tpp_program *pro
     const uint32_t flat = tpp_trace_allocate(tracer, "all-gather output", bytes, TPP_TRACE_COMMUNICATION_STREAM);
     tpp_trace_record(tracer, flat, TPP_TRACE_COMPUTE_STREAM);
     tpp_ids_push(tracer, ids, flat);
-    tpp_ids_push(tracer, ids, tpp_trace_allocate(tracer, "gathered parameters", bytes, TPP_TRACE_COMPUTE_STREAM));
+    if (tpp_fsdp_copies(tracer->evaluator->stack) > 1)
+        tpp_ids_push(tracer, ids, tpp_trace_allocate(tracer, "gathered parameters", bytes, TPP_TRACE_COMPUTE_STREAM));
 }
 
 /* DeepSpeed: each parameter a tensor of its own. */

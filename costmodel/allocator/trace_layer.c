@@ -71,8 +71,7 @@ bool tpp_trace_layer_has_order(const struct tpp_tracer *tracer, const struct tpp
     const double attention = bytes_of(program, 1U << TPP_TENSOR_BACKWARD_ATTENTION, NULL);
     return tracer->evaluator->stack->transformer_engine && program->axes.kind == TPP_LAYER_DECODER &&
            model->kv_lora_rank == 0 && tracer->strategy.recompute == TPP_RECOMPUTE_NONE &&
-           !tracer->order.splits_backward && mlp >= attention &&
-           bytes_of(program, 1U << TPP_TENSOR_BACKWARD_EAGER, NULL) < 1;
+           !tracer->order.splits_backward && mlp >= attention;
 }
 
 /* q, k and v as attention keeps them; returns the product they are cut from, which lives until attention returns (v is a

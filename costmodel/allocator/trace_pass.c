@@ -190,8 +190,8 @@ static void write_reselected(struct tpp_tracer *tracer, const struct tpp_program
         write_list(tracer, program, list, missing / sum_of(program, list), ids);
 }
 
-/* Transients of one layer's backward, as memory_walk.c's backward_bytes: the eager extras, or the second copy of a layer
- * that FSDP runs again, are alive beside the larger of the MLP's and attention's. */
+/* Transients of one layer's backward, as memory_walk.c's backward_bytes: the second copy of a layer that FSDP runs again, with
+ * its gradients, is alive beside the larger of the MLP's and attention's. */
 static void write_transients(struct tpp_tracer *tracer, const struct tpp_program *program)
 {
     struct tpp_tensor_ids *ids = &tracer->scratch;
@@ -201,10 +201,8 @@ static void write_transients(struct tpp_tracer *tracer, const struct tpp_program
     const double plain = fmax(sum_of(program, LIFE(BACKWARD_MLP)), sum_of(program, LIFE(BACKWARD_ATTENTION)));
     const double copied = sum_of(program, full_list & ~LIFE(EAGER));
     const double second = copied + plain - sum_of(program, LIFE(EAGER));
-    if (twice && second > sum_of(program, LIFE(BACKWARD_EAGER)))
+    if (twice && second > 0)
         write_list(tracer, program, full_list & ~LIFE(EAGER), second / copied, ids);
-    else
-        write_list(tracer, program, LIFE(BACKWARD_EAGER), 1, ids);
     const size_t extras = ids->count;
     write_list(tracer, program, LIFE(BACKWARD_MLP), 1, ids);
     tpp_ids_release(tracer, ids, extras);

@@ -287,22 +287,31 @@ void tpp_trace_fresh_gradients(struct tpp_tracer *tracer, const struct tpp_progr
                  tpp_trace_allocate(tracer, "gradients", bytes.gradients, TPP_TRACE_COMPUTE_STREAM));
 }
 
+static void add_states(const struct tpp_tracer *tracer, const struct tpp_program *program, struct layer_bytes *sum)
+{
+    const struct layer_bytes bytes = bytes_of(tracer, program);
+    sum->optimizer += bytes.optimizer;
+    sum->expert_optimizer += bytes.expert_optimizer;
+}
+
 void tpp_trace_optimizer(struct tpp_tracer *tracer, bool is_first)
 {
     if (tracer->has_embedding) /* the root unit has just been dropped, then its gradient is scattered */
         tpp_trace_fresh_gradients(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]);
     if (is_first)
         write_moments(tracer);
-    double states = 0;
+    struct layer_bytes all = {0};
     for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
         for (uint32_t i = 0; i < tracer->order.chunks[c].num_layers; i++)
-            states += bytes_of(tracer, tpp_trace_program(tracer, tracer->order.chunks[c].first_layer + i)).optimizer;
+            add_states(tracer, tpp_trace_program(tracer, tracer->order.chunks[c].first_layer + i), &all);
     if (tracer->has_embedding)
-        states += bytes_of(tracer, &tracer->programs[TPP_LAYER_EMBEDDING]).optimizer;
+        add_states(tracer, &tracer->programs[TPP_LAYER_EMBEDDING], &all);
     if (tracer->has_head)
-        states += bytes_of(tracer, &tracer->programs[TPP_LAYER_HEAD]).optimizer;
-    tpp_trace_release(tracer, tpp_trace_allocate(tracer, "temporaries of the optimizer's step",
-                                                 tpp_optimizer_step_bytes(tracer->evaluator->stack, &tracer->strategy, states),
-                                                 TPP_TRACE_COMPUTE_STREAM));
+        add_states(tracer, &tracer->programs[TPP_LAYER_HEAD], &all);
+    tpp_trace_release(tracer,
+                      tpp_trace_allocate(tracer, "temporaries of the optimizer's step",
+                                         tpp_optimizer_step_bytes(tracer->evaluator->stack, &tracer->strategy,
+                                                                  all.optimizer, all.expert_optimizer),
+                                         TPP_TRACE_COMPUTE_STREAM));
     tpp_ids_release(tracer, &tracer->gradients, 0);
 }

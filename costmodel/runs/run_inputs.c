@@ -212,6 +212,12 @@ bool tpp_run_read_model(const struct tpp_run_facts *facts, struct tpp_run *run)
     return true;
 }
 
+/* S23 trains its adapters with lora_dropout 0.1 (scripts/benchmarks/scenarios*.yaml). */
+static double adapter_dropout(const struct tpp_run_facts *facts)
+{
+    return tpp_run_mentions(facts->repository, "fms-acceleration") ? 0.1 : 0;
+}
+
 /* "LoRA r=16 on q,k,v,o", "LoRA rank 8 on c_attn", "LoRA rank 16 on *_proj". */
 static void read_adapter(const char *notes, struct tpp_job *job)
 {
@@ -256,8 +262,10 @@ bool tpp_run_read_job(const struct tpp_run_facts *facts, struct tpp_run *run)
         return false;
     if (!tpp_task_parse(facts->task, &job->task))
         return tpp_run_skip(run, "task %.60s is not known", facts->task[0] == '\0' ? "(none)" : facts->task);
-    if (tpp_job_is_adapter(job))
+    if (tpp_job_is_adapter(job)) {
+        job->lora_dropout = adapter_dropout(facts);
         read_adapter(facts->notes, job);
+    }
     job->mtp_num_layers = (uint32_t)(facts->model.mtp_layers <= UINT32_MAX ? facts->model.mtp_layers : UINT32_MAX);
     /* "MoE token-drop (capacity factor 1, padded)", "capacity factor 1.0 padded" of NVIDIA's recipes. */
     if (run->model.num_experts > 0 && tpp_run_mentions(facts->notes, "capacity factor 1"))

@@ -244,17 +244,27 @@ static void set_compiled(struct tpp_stack *stack)
         stack->loss_kernel = TPP_LOSS_COMPILED;
 }
 
+/* S23's tables: a100_80gb.csv was measured with Transformers 4.48.1, a100_80gb_liger.csv with 4.45.2 (refs/requirements*.txt);
+ * elsewhere the year tells: 4.46 is of October 2024. torchtune deletes its logits before backward. */
+static bool keeps_logits(const struct tpp_run_facts *facts)
+{
+    if (framework_has(facts, "torchtune"))
+        return false;
+    return facts->year >= 2025 || tpp_run_mentions(facts->source, "refs/a100_80gb.csv");
+}
+
 /* fms-acceleration's plug-ins (S23): "foak" brings Triton RMSNorm, rotary and in-place cross entropy, and for quantised
- * bases fused LoRA with a fused SwiGLU; "liger" a cross entropy fused with the head. Without them all is eager. */
+ * bases fused LoRA, with a fused SwiGLU where the MLP has adapters; "liger" a cross entropy fused with the head. Without them all is eager. */
 static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp_job *job, struct tpp_stack *stack)
 {
     const bool is_fast = notes_have(facts, "foak") || notes_have(facts, "liger") || notes_have(facts, "unsloth");
     const bool is_plain_gpt = facts->model.gated == TPP_RUN_NO; /* LayerNorm, GELU: one kernel each in PyTorch */
     stack->norm_kernel = is_fast || is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->rope_kernel = is_fast ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
-    stack->activation_kernel =
-        is_plain_gpt || (is_fast && job->task == TPP_TASK_QLORA) ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    const bool has_fused_adapters = is_fast && job->task == TPP_TASK_QLORA && job->lora_targets == TPP_LORA_ALL_LINEAR;
+    stack->activation_kernel = is_plain_gpt || has_fused_adapters ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
+    stack->keeps_logits = keeps_logits(facts);
     if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
         stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
     if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile"))
@@ -321,6 +331,20 @@ static void set_stated_dtypes(const struct tpp_run_facts *facts, struct tpp_stac
     }
     if (notes_have(facts, "grad_reduce_in_fp32=False") || notes_have(facts, "grad reduction in bf16"))
         stack->gradient_bytes = stack->reduce_bytes = 2; /* Megatron-Bridge recipes */
+}
+
+/* Megatron-Bridge pre-trains these with use_precision_aware_optimizer and bf16 moments (recipes/moonlight/h100/moonlight_16b.py,
+ * recipes/deepseek/h100/deepseek_v3.py); Megatron-Core leaves store_param_remainders on (core/optimizer/optimizer_config.py). */
+static void set_recipe_moments(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    static const char *const models[] = {"moonlight", "deepseek-v3"};
+    if (!framework_has(facts, "Megatron-Bridge") || strcmp(facts->task, "pretrain") != 0)
+        return;
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+        if (tpp_run_mentions(facts->model.name, models[i])) {
+            stack->narrow_moments = true;
+            stack->optimizer_bytes = 6;
+        }
 }
 
 /* S21: CUDA_LAUNCH_BLOCKING=1 "from mid February on": the chronicle's sections carry their month and day. */
@@ -400,6 +424,7 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
     stack->synchronous_gather =
         stack->engine == TPP_ENGINE_DEEPSPEED && facts->year > 0 && facts->year <= SYNCHRONOUS_GATHER_YEAR;
     set_stated_dtypes(facts, stack);
+    set_recipe_moments(facts, stack);
     set_graphs(facts, stack);
     stack->current_scaling = tpp_run_mentions(facts->precision_detail, "current scaling");
     stack->launch_blocking = is_launch_blocking(facts);

@@ -25,7 +25,7 @@ static void open_scene(struct scene *scene, enum tpp_framework framework)
     scene->decoder = (struct tpp_layer){
         .bytes = {[TPP_TENSOR_INPUT] = 2, [TPP_TENSOR_SAVED] = 30, [TPP_TENSOR_EAGER] = 8, [TPP_TENSOR_REPEATED] = 60,
                   [TPP_TENSOR_SELECTED] = 11, [TPP_TENSOR_BACKWARD_MLP] = 7, [TPP_TENSOR_BACKWARD_ATTENTION] = 5,
-                  [TPP_TENSOR_BACKWARD_EAGER] = 3, [TPP_TENSOR_DUMMY] = 13},
+                  [TPP_TENSOR_DUMMY] = 13},
         .parameters = 1000, .linear_parameters = 900, .trainable_parameters = 1000};
     scene->embedding = (struct tpp_layer){.parameters = 400, .trainable_parameters = 400};
     scene->head = (struct tpp_layer){
@@ -72,7 +72,7 @@ static void recomputation_keeps_less_and_repeats_a_layer(void **state)
         const struct tpp_memory memory = walk(&scene);
         CHECK_NUMBER(memory.terms[TPP_MEMORY_ACTIVATIONS], rows[i].activations, 0);
         CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER], rows[i].repeated, 0);
-        CHECK_NUMBER(memory.terms[TPP_MEMORY_BACKWARD], 7 + 3, 0);
+        CHECK_NUMBER(memory.terms[TPP_MEMORY_BACKWARD], 7, 0);
     }
 }
 
@@ -82,14 +82,14 @@ static void the_peak_is_at_the_loss_or_in_a_layer(void **state)
     struct scene scene;
     open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
     scene.stage.head = &scene.head;
-    struct tpp_memory memory = walk(&scene); /* 17 at the loss, 7 + 3 in a layer */
+    struct tpp_memory memory = walk(&scene); /* 17 at the loss, 7 in a layer */
     CHECK_NUMBER(memory.terms[TPP_MEMORY_LOGITS], 17, 0);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_BACKWARD], 0, 0);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_DUMMY_WGRAD], 13 + 19, 0);
-    scene.strategy.recompute = TPP_RECOMPUTE_FULL; /* 98 + 10 in a layer */
+    scene.strategy.recompute = TPP_RECOMPUTE_FULL; /* 98 + 7 in a layer */
     memory = walk(&scene);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_LOGITS], 0, 0);
-    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 108, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 105, 0);
 }
 
 static void sharded_weights_are_gathered_unit_by_unit(void **state)
@@ -108,6 +108,9 @@ static void sharded_weights_are_gathered_unit_by_unit(void **state)
     scene.job.task = TPP_TASK_QLORA;
     const double nf4 = (4 + 8 / 64.0 + 32 / 16384.0) / 8;
     CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 4 * (900 * nf4 + 100 * 2) + 2 * 900, 1e-12);
+    /* FSDP1's parameters are views of what arrives: once. */
+    scene.stack.engine = TPP_ENGINE_FSDP1;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 2 * (900 * nf4 + 100 * 2) + 2 * 900, 1e-12);
     /* DeepSpeed: prefetch bucket 5e7, two modules and the larger end, but never above 1e9 live parameters. */
     open_scene(&scene, TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
     scene.strategy.zero_stage = 3;
@@ -161,20 +164,20 @@ static void the_pipeline_engine_of_deepspeed_sums_bf16_gradients_in_fp32(void **
 static void a_recomputed_layer_of_frozen_weights_is_alive_twice_under_fsdp(void **state)
 {
     (void)state;
-    /* 15.8, adapters: max(2 plain, plain + eager). Plain: 2 + 30 + 60 kept and 7 of backward, 99; eager: 8 and 3. Trained
+    /* 15.8, adapters: max(2 plain, plain + eager). Plain: 2 + 30 + 60 kept and 7 of backward, 99; eager norms: 8. Trained
      * weights: once, plain + eager. */
     struct scene scene;
     open_scene(&scene, TPP_FRAMEWORK_LLM_FOUNDRY);
     scene.strategy.zero_stage = 3;
     scene.strategy.recompute = TPP_RECOMPUTE_FULL;
     struct tpp_memory memory = walk(&scene);
-    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 99 + 11 - 2, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 99 + 8 - 2, 0);
     scene.job.task = TPP_TASK_LORA;
     memory = walk(&scene);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 2 * 99 - 2, 0);
     scene.decoder.bytes[TPP_TENSOR_EAGER] = 200;
     memory = walk(&scene);
-    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 99 + 203 - 2, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_RECOMPUTE_LAYER] + memory.terms[TPP_MEMORY_BACKWARD], 99 + 200 - 2, 0);
 }
 
 static void gradients_appear_in_backward_and_copies_in_the_step(void **state)
@@ -191,17 +194,17 @@ static void gradients_appear_in_backward_and_copies_in_the_step(void **state)
     scene.stage.head = &scene.head;
     scene.stage.in_flight = 1;
     struct tpp_memory memory = walk(&scene);
-    /* Small activations. In the first layer's backward: gathered 4 x 2 x 1000 and 2 x 900, unsharded gradients 4 x 1000, and
+    /* Small activations. In the first layer's backward: gathered 2 x 2 x 1000 and 2 x 900, unsharded gradients 4 x 1000, and
      * the gradients of five layers and the head, 5500; in the step 6900 and a moment's width of copies, 6900: less. */
     CHECK_NUMBER(memory.terms[TPP_MEMORY_GRADIENTS], 5500, 0);
-    CHECK_NUMBER(memory.terms[TPP_MEMORY_GATHERED], 8000 + 1800 + 4000, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_GATHERED], 4000 + 1800 + 4000, 0);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_ACTIVATIONS], 100, 1e-12);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER_STEP], 0, 0);
     /* A layer that keeps 10000: the head's gradients alone are there when the last layer's backward begins. */
     scene.decoder.bytes[TPP_TENSOR_SAVED] = 10000;
     memory = walk(&scene);
     CHECK_NUMBER(memory.terms[TPP_MEMORY_GRADIENTS], 500, 0);
-    CHECK_NUMBER(memory.terms[TPP_MEMORY_GATHERED], 8000 + 1800 + 4 * (1000 + 500), 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_GATHERED], 4000 + 1800 + 4 * (1000 + 500), 0);
     /* A loss of 1e6: none. */
     scene.head.bytes[TPP_TENSOR_LOSS] = 1e6;
     memory = walk(&scene);
@@ -222,6 +225,54 @@ static void gradients_appear_in_backward_and_copies_in_the_step(void **state)
     CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER_STEP], 2 * 6000, 0);
 }
 
+static void fp16_gradients_of_megatron_are_copied_in_the_step(void **state)
+{
+    (void)state;
+    /* 2 + 2 bytes of weights and gradients and 12 of states a parameter of 6000; 4 of fp32 gradients in the step only. Layers
+     * keep 3 x 6 x 100, 7 of backward, 13 of dummies. */
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    scene.job.precision = TPP_PRECISION_FP16;
+    tpp_stack_set_dtypes(&scene.stack, &scene.job);
+    scene.decoder.bytes[TPP_TENSOR_SAVED] = 10030; /* 3 x 6 x 10100: the peak is in backward */
+    struct tpp_memory memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER], 12 * 6000, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER_STEP], 0, 0);
+    CHECK_NUMBER(memory.peak_allocated_bytes - memory.terms[TPP_MEMORY_WORKSPACES], 16 * 6000 + 18 * 10100 + 7 + 13, 0);
+    /* They are larger than activations and stay reserved beside them: 24000 where 4 % is less. */
+    scene.stack.transformer_engine = false; /* no workspaces, but for those of a head */
+    memory = walk(&scene);
+    CHECK_NUMBER(memory.peak_reserved_bytes - memory.peak_allocated_bytes,
+                 fmax(4 * 6000, round(0.04 * memory.peak_allocated_bytes)), 0);
+    /* Layers that keep next to nothing: the peak is the step. */
+    scene.decoder.bytes[TPP_TENSOR_SAVED] = 0;
+    scene.decoder.bytes[TPP_TENSOR_REPEATED] = 0;
+    memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER_STEP], 4 * 6000, 0);
+    CHECK_NUMBER(memory.peak_allocated_bytes - memory.terms[TPP_MEMORY_WORKSPACES], 20 * 6000 + 13, 0);
+}
+
+static void narrow_moments_are_widened_in_the_step(void **state)
+{
+    (void)state;
+    /* 6 bytes of states a parameter; 600 of a layer's 1000 are experts', 3600 of 6000. The step widens the larger set to
+     * 4 + 4 bytes. */
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_NEMO);
+    scene.stack.narrow_moments = true;
+    scene.stack.optimizer_bytes = 6;
+    scene.decoder.expert_parameters = 600;
+    struct tpp_memory memory = walk(&scene);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER], 6 * 6000, 0);
+    CHECK_NUMBER(memory.terms[TPP_MEMORY_OPTIMIZER_STEP], 8 * 3600, 0);
+    CHECK_NUMBER(tpp_optimizer_step_bytes(&scene.stack, &scene.strategy, 6 * 6000, 6 * 1000), 8 * 5000, 0);
+    const struct tpp_state_bytes bytes = tpp_stack_state_bytes(&scene.stack);
+    CHECK_NUMBER(bytes.moments, 4, 0);
+    CHECK_NUMBER(bytes.master_weights, 2, 0);
+    CHECK_NUMBER(bytes.gradient_copies, 0, 0);
+    CHECK_NUMBER(tpp_optimizer_parts(&scene.stack), 3, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +283,8 @@ int main(void)
         cmocka_unit_test(the_pipeline_engine_of_deepspeed_sums_bf16_gradients_in_fp32),
         cmocka_unit_test(a_recomputed_layer_of_frozen_weights_is_alive_twice_under_fsdp),
         cmocka_unit_test(gradients_appear_in_backward_and_copies_in_the_step),
+        cmocka_unit_test(fp16_gradients_of_megatron_are_copied_in_the_step),
+        cmocka_unit_test(narrow_moments_are_widened_in_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

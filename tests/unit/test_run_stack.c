@@ -216,8 +216,45 @@ static void fms_acceleration_plug_ins_choose_the_kernels(void **state)
     assert_int_equal(stack.loss_kernel, TPP_LOSS_FUSED);
     facts.notes = "Acceleration plug-in: foak-fast-kernels-liger.";
     assert_int_equal(stack_of(&facts, a100()).loss_kernel, TPP_LOSS_FUSED_LINEAR);
+    /* Transformers 4.48.1 behind this table, 4.45.2 behind the other. */
+    assert_true(stack_of(&facts, a100()).keeps_logits);
+    facts.source = "fms-acceleration scripts/benchmarks/refs/a100_80gb_liger.csv row 38";
+    assert_false(stack_of(&facts, a100()).keeps_logits);
+    /* Attention's adapters alone leave the MLP to Transformers' eager kernels. */
+    struct tpp_job job = tpp_job_defaults();
+    const struct tpp_gpu gpu = a100();
+    job.task = TPP_TASK_QLORA;
+    tpp_run_stack_read(&facts, &gpu, &job, &stack);
+    assert_int_equal(stack.activation_kernel, TPP_KERNEL_FUSED);
+    job.lora_targets = TPP_LORA_ATTENTION;
+    tpp_run_stack_read(&facts, &gpu, &job, &stack);
+    assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
     facts.parallel.fsdp = TPP_RUN_NO;
     assert_int_equal(stack_of(&facts, a100()).engine, TPP_ENGINE_DDP);
+}
+
+/* Megatron-Bridge's recipes of Moonlight and DeepSeek-V3 pre-train with bf16 moments, those of Qwen3 with fp32 ones. */
+static void recipes_choose_the_width_of_the_moments(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *framework, *model, *task;
+        bool narrow;
+    } rows[] = {
+        {"Megatron-Bridge 600d069b", "moonlight-16b-a3b", "pretrain", true},
+        {"Megatron-Bridge", "deepseek-v3", "pretrain", true},
+        {"Megatron-Bridge", "qwen3-30b-a3b", "pretrain", false},
+        {"Megatron-Bridge", "moonlight-16b-a3b", "sft", false},
+        {"Megatron-LM", "deepseek-v3", "pretrain", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tpp_run_facts facts = facts_of(rows[i].framework, 2026);
+        facts.model.name = rows[i].model;
+        facts.task = rows[i].task;
+        const struct tpp_stack stack = stack_of(&facts, a100());
+        assert_int_equal(stack.narrow_moments, rows[i].narrow);
+        assert_int_equal(stack.optimizer_bytes, rows[i].narrow ? 6 : 12);
+    }
 }
 
 /* torchtune's table: each row keeps what the rows above added. */
@@ -398,6 +435,7 @@ int main(void)
         cmocka_unit_test(megatron_deepspeed_engine_follows_zero_and_stages),
         cmocka_unit_test(llm_foundry_reduces_in_the_dtype_of_its_mode),
         cmocka_unit_test(fms_acceleration_plug_ins_choose_the_kernels),
+        cmocka_unit_test(recipes_choose_the_width_of_the_moments),
         cmocka_unit_test(cumulative_tables_keep_what_came_before),
         cmocka_unit_test(recipes_name_what_their_graphs_capture),
         cmocka_unit_test(graph_compilers_are_not_plain_torch),
