@@ -264,6 +264,10 @@ bool tpp_run_read_job(const struct tpp_run_facts *facts, struct tpp_run *run)
         return tpp_run_skip(run, "task %.60s is not known", facts->task[0] == '\0' ? "(none)" : facts->task);
     if (tpp_job_is_adapter(job)) {
         job->lora_dropout = adapter_dropout(facts);
+        /* NeMo's finetune_recipe(performance_mode=True) and the performance recipes of Megatron-Bridge:
+         * peft.target_modules = ["linear_qkv"]. */
+        if (tpp_run_framework(facts) == TPP_FRAMEWORK_NEMO)
+            job->lora_targets = TPP_LORA_QKV;
         read_adapter(facts->notes, job);
     }
     job->mtp_num_layers = (uint32_t)(facts->model.mtp_layers <= UINT32_MAX ? facts->model.mtp_layers : UINT32_MAX);

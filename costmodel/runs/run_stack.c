@@ -22,7 +22,7 @@ static bool notes_have(const struct tpp_run_facts *facts, const char *word)
     return tpp_run_mentions(facts->notes, word);
 }
 
-static enum tpp_framework run_framework(const struct tpp_run_facts *facts)
+enum tpp_framework tpp_run_framework(const struct tpp_run_facts *facts)
 {
     static const struct {
         const char *word;
@@ -88,7 +88,7 @@ static enum tpp_engine megatron_deepspeed_engine(const struct tpp_run_facts *fac
 
 enum tpp_engine tpp_run_engine(const struct tpp_run_facts *facts)
 {
-    switch (run_framework(facts)) {
+    switch (tpp_run_framework(facts)) {
     case TPP_FRAMEWORK_MEGATRON_LM:
     case TPP_FRAMEWORK_NEMO:
     case TPP_FRAMEWORK_MS_SWIFT:
@@ -177,7 +177,7 @@ static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *fa
     enum tpp_attention_kernel kernel;
     if (named_attention(facts, gpu, &kernel))
         return kernel;
-    const enum tpp_framework framework = run_framework(facts);
+    const enum tpp_framework framework = tpp_run_framework(facts);
     const bool is_megatron = framework == TPP_FRAMEWORK_MEGATRON_LM || framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
     const bool names_flash = tpp_run_mentions(facts->attention, "flash") || strncmp(facts->attention, "yes", 3) == 0;
     const bool is_flash = facts->flash_attention == TPP_RUN_YES ||
@@ -394,7 +394,7 @@ static void set_graphs(const struct tpp_run_facts *facts, struct tpp_stack *stac
 void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu, const struct tpp_job *job,
                         struct tpp_stack *stack)
 {
-    tpp_stack_defaults(run_framework(facts), gpu, job, stack);
+    tpp_stack_defaults(tpp_run_framework(facts), gpu, job, stack);
     stack->engine = tpp_run_engine(facts);
     tpp_stack_set_dtypes(stack, job);
     set_deepspeed_optimizer(facts, stack);
@@ -506,7 +506,7 @@ double tpp_run_dropout(const struct tpp_run_facts *facts)
         return facts->model.dropout;
     if (stated_dropout(facts->notes, &dropout))
         return dropout;
-    const enum tpp_framework framework = run_framework(facts);
+    const enum tpp_framework framework = tpp_run_framework(facts);
     const bool is_megatron = framework == TPP_FRAMEWORK_MEGATRON_LM || framework == TPP_FRAMEWORK_NEMO ||
                              framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
     const bool is_gpt = tpp_run_mentions(facts->model.name, "gpt") || tpp_run_mentions(facts->model.name, "bloom");
@@ -522,7 +522,7 @@ uint64_t tpp_run_packed_document_tokens(const struct tpp_run_facts *facts)
 {
     const bool is_packed = notes_have(facts, "packed SQuAD") || notes_have(facts, "packed SFT") ||
                            (notes_have(facts, "packed sequences") && strcmp(facts->task, "pretrain") != 0);
-    if (!is_packed || run_framework(facts) != TPP_FRAMEWORK_NEMO || facts->model.sequence <= SQUAD_SAMPLE_TOKENS)
+    if (!is_packed || tpp_run_framework(facts) != TPP_FRAMEWORK_NEMO || facts->model.sequence <= SQUAD_SAMPLE_TOKENS)
         return 0;
     return SQUAD_SAMPLE_TOKENS;
 }

@@ -11,6 +11,7 @@
 #include "costmodel/strategy.h"
 #include "hwprofiles/hardware.h"
 
+enum tpp_framework tpp_run_framework(const struct tpp_run_facts *facts); /* TPP_FRAMEWORK_OTHER: none that is known */
 enum tpp_engine tpp_run_engine(const struct tpp_run_facts *facts);
 
 /* The whole stack. `job` is filled already; its precision and task decide the dtypes. */

@@ -113,6 +113,21 @@ struct constants {
     double peak, num_sms, hbm, g_max, g_k0, tile_m, tile_n, wq, hbm_eff, all_reduce, gather, nic, half;
 };
 
+/* Best matmul that one search found on a GPU (stas00/ml-engineering), TFLOP/s: fp8 over twice bf16. The 30 published steps of
+ * cost-model 5.1 ran on Hopper, where the fraction is theirs. */
+static void fp8_products_are_as_fast_as_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double fp8, bf16;
+    } rows[] = {{"dgx-b200", 3432.5, 1745.0}, {"gb200-nvl72", 3615.6, 1822.0}, {"gb300-nvl72", 3353.3, 1769.0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        CHECK_NUMBER(find(rows[i].name).gpu.gemm_fp8_fraction, rows[i].fp8 / (2 * rows[i].bf16), 0.005);
+    CHECK_NUMBER(find("dgx-h100").gpu.gemm_fp8_fraction, 0.85, 0);
+    CHECK_NUMBER(find("dgx-h200").gpu.gemm_fp8_fraction, 0.85, 0);
+}
+
 static void the_constants_are_those_of_table_5_6(void **state)
 {
     (void)state;
@@ -149,7 +164,6 @@ static void the_constants_are_those_of_table_5_6(void **state)
         CHECK_NUMBER(hardware.network.send_recv_efficiency_fraction, 0.85, 0);
         CHECK_NUMBER(hardware.overlap_slowdown_fraction, 0.25, 0);
         CHECK_NUMBER(gpu->gemm_wgrad_fraction, 0.95, 0);              /* 5.1 */
-        CHECK_NUMBER(gpu->gemm_fp8_fraction, 0.85, 0);                /* 5.1 */
         CHECK_NUMBER(gpu->kernel_gap_seconds, 1.2e-6, 0);             /* 5.5 */
         CHECK_NUMBER(gpu->host_launch_seconds, 6e-6, 0);              /* 5.5 */
         CHECK_NUMBER(hardware.node.base_latency_seconds, 8.4e-6, 0);  /* 6.1 */
@@ -333,6 +347,7 @@ int main(void)
         cmocka_unit_test(every_shipped_value_has_a_source),
         cmocka_unit_test(what_is_written_reads_back_the_same),
         cmocka_unit_test(the_constants_are_those_of_table_5_6),
+        cmocka_unit_test(fp8_products_are_as_fast_as_measured),
         cmocka_unit_test(a_step_reaches_the_rates_of_table_5_6),
         cmocka_unit_test(attention_fractions_are_those_of_section_5_2),
         cmocka_unit_test(the_peaks_follow_from_the_chips),

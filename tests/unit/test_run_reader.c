@@ -101,6 +101,32 @@ static void a_complete_row_becomes_all_inputs(void **state)
     assert_string_equal(run.cluster.profile, "dgx-a100-80g");
 }
 
+/* NeMo's finetune_recipe(performance_mode=True) and Megatron-Bridge's performance recipes (llama3_70b_peft_8gpu_*) set
+ * peft.target_modules = ["linear_qkv"]; what the notes say of a run goes before it. */
+static void adapters_sit_where_the_recipe_puts_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *framework, *notes;
+        enum tpp_lora_targets targets;
+        uint32_t rank;
+    } rows[] = {
+        {"NeMo/Megatron-Core (dgxc v25.02)", "packed SFT data", TPP_LORA_QKV, 16},
+        {"Megatron-Bridge (NeMo container 26.06)", "packed sequences; LoRA: base weights frozen", TPP_LORA_QKV, 16},
+        {"Megatron-Bridge (NeMo container 26.06)", "LoRA r=8 on q,k,v,o", TPP_LORA_ATTENTION, 8},
+        {"NeMo AutoModel (PyTorch FSDP2)", "LoRA rank 16 on *_proj", TPP_LORA_ALL_LINEAR, 16},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[2][ROW_SIZE];
+        replaced(text[0], layouts_row, "Aleph Alpha scaling", rows[i].framework);
+        replaced(text[1], text[0], "\"pretrain\"", "\"lora\"");
+        const struct tpp_run run = read_one(replaced(text[0], text[1], "kernel: flash_attention2 + RMS kernel.", rows[i].notes));
+        assert_int_equal(run.job.task, TPP_TASK_LORA);
+        assert_int_equal(run.job.lora_targets, rows[i].targets);
+        assert_int_equal(run.job.lora_rank, rows[i].rank);
+    }
+}
+
 /* torch counts in GiB even where the table prints GB, what was read off nvidia-smi as GB is decimal: 5.32372 *
  * 1073741824 = 5716300823 bytes. */
 static void memory_is_read_in_the_unit_of_its_tool(void **state)
@@ -311,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_complete_row_becomes_all_inputs),
+        cmocka_unit_test(adapters_sit_where_the_recipe_puts_them),
         cmocka_unit_test(memory_is_read_in_the_unit_of_its_tool),
         cmocka_unit_test(a_timed_run_did_fit),
         cmocka_unit_test(a_smaller_last_micro_batch_is_kept_apart),
