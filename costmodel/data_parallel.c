@@ -48,11 +48,34 @@ struct tpp_replicas tpp_expert_replicas_make(const struct tpp_strategy *strategy
     return replicas_of(strategy, stack, gpus_per_node, ranks, stride);
 }
 
-/* Exposed part of a transfer cut in `num_buckets` that overlaps `compute_seconds`, with the slow-down (9.1, 9.3). */
-static double overlapped(double transfer_seconds, double num_buckets, double compute_seconds, double slowdown)
+/* What a transfer hides behind: a pass of one micro-batch through the whole stage, which the interleaved schedule cuts. */
+struct cover {
+    double pass_seconds;
+    double chunks;       /* model chunks of the stage, each with its own reduction and gather */
+    double group;        /* micro-batches that run through one chunk before the next one's turn */
+};
+
+/* Exposed part of a transfer cut in `num_buckets`, with the slow-down (9.1, 9.3). Of v chunks the first v - 1 in line hide
+ * behind what the last chunk's turn leaves: a pass of one micro-batch through their own chunk and of a whole group through
+ * the chunks after it (Megatron-Core, forward_backward_pipelining_with_interleaving: a chunk's gradients leave after its last
+ * micro-batch, its parameters arrive before its first one). The last chunk has its own pass alone. */
+static double overlapped(double transfer_seconds, double num_buckets, const struct cover *cover, double slowdown)
 {
-    const double exposed = fmax(transfer_seconds / num_buckets, transfer_seconds - hiding_fraction * compute_seconds);
+    const double v = cover->chunks, pass = hiding_fraction * cover->pass_seconds / v;
+    const double in_line = transfer_seconds - pass * (1 + (v - 1) * cover->group);
+    const double last = transfer_seconds / v - pass;
+    const double exposed = fmax(fmax(transfer_seconds / num_buckets, in_line), last);
     return exposed + slowdown * (transfer_seconds - exposed);
+}
+
+static struct cover cover_of(const struct tpp_strategy *strategy, double pass_seconds)
+{
+    struct cover cover = {.pass_seconds = pass_seconds, .chunks = 1, .group = 1};
+    if (strategy->schedule == TPP_SCHEDULE_INTERLEAVED) {
+        cover.chunks = strategy->virtual_pipeline_stages;
+        cover.group = fmin(strategy->pipeline_parallel, (double)strategy->num_micro_batches);
+    }
+    return cover;
 }
 
 double tpp_deepspeed_bucket_size(uint64_t given)
@@ -120,11 +143,13 @@ double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const s
             : 0;
     /* ZeRO-2 keeps gradients sharded: every micro-step reduces, behind its own backward. */
     const double steps = traffic.reduces_each_micro_batch ? (double)strategy->num_micro_batches : 1;
+    const struct cover backward = cover_of(strategy, step->last_backward_seconds);
+    const struct cover forward = cover_of(strategy, step->first_forward_seconds);
     double exposed = steps * reduce + gather;
     if (traffic.reduce_overlaps)
-        exposed = steps * overlapped(reduce, nb, step->last_backward_seconds, slow) + gather;
+        exposed = steps * overlapped(reduce, nb, &backward, slow) + gather;
     if (traffic.gather_overlaps)
-        exposed += overlapped(gather, na, step->first_forward_seconds, slow) - gather;
+        exposed += overlapped(gather, na, &forward, slow) - gather;
     return exposed;
 }
 

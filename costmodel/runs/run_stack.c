@@ -172,6 +172,24 @@ static bool compiles_graph(const struct tpp_run_facts *facts)
     return false;
 }
 
+/* Release of NeMo as a number, 25.04; 0 where the source names none. */
+static double release_of(const struct tpp_stack *stack)
+{
+    return strtod(stack->release, NULL);
+}
+
+/* Latent attention, whose keys (192) are wider than its values (128), on Blackwell: cuDNN trains it from 9.11 of June 2025 on
+ * (Transformer Engine, fused_attn.cpp, nvte_get_fused_attn_backend), flash-attention 2 never; before, Transformer Engine
+ * falls back on products around its fused softmax. Containers of before July 2025 have the older cuDNN. */
+#define LATENT_BLACKWELL_RELEASE 25.07
+
+static bool lacks_latent_flash(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu,
+                               const struct tpp_stack *stack)
+{
+    return stack->framework == TPP_FRAMEWORK_NEMO && facts->model.has_latent_attention &&
+           gpu->compute_capability >= 10 && release_of(stack) > 0 && release_of(stack) < LATENT_BLACKWELL_RELEASE;
+}
+
 static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu)
 {
     enum tpp_attention_kernel kernel;
@@ -420,7 +438,8 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
     case TPP_FRAMEWORK_COUNT:
         break; /* their defaults are what the published runs used */
     }
-    stack->attention = choose_attention(facts, gpu);
+    stack->attention =
+        lacks_latent_flash(facts, gpu, stack) ? TPP_ATTENTION_FUSED_SOFTMAX : choose_attention(facts, gpu);
     stack->synchronous_gather =
         stack->engine == TPP_ENGINE_DEEPSPEED && facts->year > 0 && facts->year <= SYNCHRONOUS_GATHER_YEAR;
     set_stated_dtypes(facts, stack);

@@ -90,6 +90,22 @@ static void megatron_has_one_bucket_size_for_both_directions(void **state)
                  1e-12);
 }
 
+/* Megatron-Core's interleaved schedule on 4 stages of 2 chunks: the gradients of one chunk leave when its last micro-batch is
+ * done, and a group of 4 micro-batches runs backward through the other chunk after that; the other's gradients have the
+ * half pass of its own last micro-batch. 0.9 of a pass hides (9.1), the hidden part is slowed by sigma = 0.25. */
+static void chunks_reduce_behind_the_chunks_after_them(void **state)
+{
+    (void)state;
+    const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4,
+                                        "pp=4,vp=2,zero=1,reduce_bucket=200000000,overlap_param_gather=0");
+    const double reduce = transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 41);
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41);
+    /* A pass of a fifth of the reduction: a tenth a chunk, 0.9 * 5 tenths of it are hidden. */
+    CHECK_NUMBER(exposed_seconds(&scene, 0.2 * reduce), (0.55 + 0.25 * 0.45) * reduce + gather, 1e-12);
+    /* A pass of half of it hides all but the last chunk's, 0.5 - 0.9 * 0.25. */
+    CHECK_NUMBER(exposed_seconds(&scene, 0.5 * reduce), (0.275 + 0.25 * 0.725) * reduce + gather, 1e-12);
+}
+
 static void deepspeed_has_a_bucket_size_for_each_direction(void **state)
 {
     (void)state;
@@ -164,6 +180,7 @@ int main(void)
         cmocka_unit_test(bytes_a_step_are_example_e11),
         cmocka_unit_test(megatron_has_one_bucket_when_nothing_overlaps),
         cmocka_unit_test(megatron_has_one_bucket_size_for_both_directions),
+        cmocka_unit_test(chunks_reduce_behind_the_chunks_after_them),
         cmocka_unit_test(deepspeed_has_a_bucket_size_for_each_direction),
         cmocka_unit_test(replicas_reduce_beside_the_shards),
         cmocka_unit_test(optimizers_move_the_bytes_of_section_5_4),

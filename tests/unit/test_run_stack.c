@@ -57,6 +57,27 @@ static struct tpp_stack stack_of(const struct tpp_run_facts *facts, struct tpp_g
     return stack;
 }
 
+/* Transformer Engine, nvte_get_fused_attn_backend: keys of 192 beside values of 128 on Blackwell from cuDNN 9.11 on, on
+ * Hopper before; NVIDIA/TransformerEngine issue 2285: cuDNN 9.10.1 on B200, "no backend supports the provided input". */
+static void latent_attention_on_blackwell_waited_for_its_kernel(void **state)
+{
+    (void)state;
+    struct tpp_gpu gb200 = h100(), hopper = h100();
+    gb200.compute_capability = 10;
+    hopper.compute_capability = 9;
+    struct tpp_run_facts facts = facts_of("NeMo/Megatron-Core (dgxc v25.05)", 2025);
+    facts.model.has_latent_attention = true;
+    assert_int_equal(stack_of(&facts, gb200).attention, TPP_ATTENTION_FUSED_SOFTMAX);
+    assert_int_equal(stack_of(&facts, hopper).attention, TPP_ATTENTION_FLASH3);
+    facts.framework = "Megatron-Bridge (NeMo container 25.11)";
+    assert_int_equal(stack_of(&facts, gb200).attention, TPP_ATTENTION_FLASH3);
+    facts.framework = "NeMo"; /* names no release: the newest */
+    assert_int_equal(stack_of(&facts, gb200).attention, TPP_ATTENTION_FLASH3);
+    facts.framework = "NeMo/Megatron-Core (dgxc v25.05)";
+    facts.model.has_latent_attention = false;
+    assert_int_equal(stack_of(&facts, gb200).attention, TPP_ATTENTION_FLASH3);
+}
+
 /* S19: gathered logits, half the NVLink rate, eager kernels unless the sheet names the RMS kernel. */
 static void aleph_alpha_sheets_name_their_kernels(void **state)
 {
@@ -429,6 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(aleph_alpha_sheets_name_their_kernels),
+        cmocka_unit_test(latent_attention_on_blackwell_waited_for_its_kernel),
         cmocka_unit_test(early_megatron_has_local_layers_and_dropout),
         cmocka_unit_test(transformer_engine_uses_the_gpus_own_generation),
         cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
