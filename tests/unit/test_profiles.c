@@ -25,8 +25,8 @@ static void the_shipped_profiles_have_these_names(void **state)
     (void)state;
     static const char *const names[] = {
         "a10-pcie",         "a100-80g-pcie",    "a10g-pcie",     "aws-p4d",      "aws-p4de",    "aws-p5",
-        "azure-nd-a100-v4", "azure-nd-h100-v5", "dgx-a100-40g",  "dgx-a100-80g", "dgx-b200",    "dgx-h100",
-        "dgx-h200",         "dgx1-v100-16g",    "dgx1-v100-32g", "gb200-nvl72",  "gb300-nvl72", "gcp-a3-mega",
+        "azure-nd-a100-v4", "azure-nd-h100-v5", "dgx-a100-40g",  "dgx-a100-80g", "dgx-b200",    "dgx-b300",
+        "dgx-h100",         "dgx-h200",         "dgx1-v100-16g",    "dgx1-v100-32g", "gb200-nvl72",  "gb300-nvl72", "gcp-a3-mega",
         "h100-500w-hbm2e",  "h100-pcie",        "hgx-h800",      "l40s-pcie",    "mi300x",      "rtx4090-pcie",
     };
     size_t count;
@@ -121,7 +121,7 @@ static void fp8_products_are_as_fast_as_measured(void **state)
     static const struct {
         const char *name;
         double fp8, bf16;
-    } rows[] = {{"dgx-b200", 3432.5, 1745.0}, {"gb200-nvl72", 3615.6, 1822.0}, {"gb300-nvl72", 3353.3, 1769.0}};
+    } rows[] = {{"dgx-b200", 3432.5, 1745.0}, {"dgx-b300", 3353.3, 1769.0}, {"gb200-nvl72", 3615.6, 1822.0}, {"gb300-nvl72", 3353.3, 1769.0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         CHECK_NUMBER(find(rows[i].name).gpu.gemm_fp8_fraction, rows[i].fp8 / (2 * rows[i].bf16), 0.005);
     CHECK_NUMBER(find("dgx-h100").gpu.gemm_fp8_fraction, 0.85, 0);
@@ -252,7 +252,7 @@ static void each_gpu_has_its_share_of_the_network(void **state)
     } rows[] = {
         {"dgx-a100-80g", 25}, {"dgx-h100", 50},  {"dgx-h200", 50},   {"dgx-b200", 50},         {"gb200-nvl72", 50},
         {"gb300-nvl72", 100}, {"aws-p4d", 6.25}, {"aws-p4de", 6.25}, {"aws-p5", 50},           {"a10g-pcie", 1.5625},
-        {"gcp-a3-mega", 25},  {"mi300x", 50},    {"hgx-h800", 50},   {"azure-nd-a100-v4", 25}, {"azure-nd-h100-v5", 50},
+        {"dgx-b300", 100}, {"gcp-a3-mega", 25},  {"mi300x", 50},    {"hgx-h800", 50},   {"azure-nd-a100-v4", 25}, {"azure-nd-h100-v5", 50},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct tpp_hardware hardware = find(rows[i].name);
@@ -270,6 +270,7 @@ static void nodes_and_memory_differ_as_published(void **state)
     CHECK_NUMBER((double)find("dgx-h100").gpu.memory_bytes, 79.11 * gib, 1e-9);
     CHECK_NUMBER((double)find("dgx-h200").gpu.memory_bytes, 139.8 * gib, 1e-9);
     CHECK_NUMBER((double)find("dgx-b200").gpu.memory_bytes, 178.4 * gib, 1e-9);
+    CHECK_NUMBER((double)find("dgx-b300").gpu.memory_bytes, 275040 * 1048576.0 - 0.6 * gib, 1e-9);
     CHECK_NUMBER((double)find("l40s-pcie").gpu.memory_bytes, 44.40 * gib, 1e-9);
     CHECK_NUMBER((double)find("a10-pcie").gpu.memory_bytes, 21.99 * gib, 1e-9);
     CHECK_NUMBER((double)find("dgx1-v100-16g").gpu.memory_bytes, 15.75 * gib, 1e-9);

@@ -410,6 +410,7 @@ static void networks_are_read_from_their_text(void **state)
         {"H800-SXM5-80GB", "200 Gb/s InfiniBand (count per node not stated)", 8, "hgx-h800", 0, 0},
         {"GB200-NVL72", "one 400 Gb/s NIC per GPU (reference)", 4, "gb200-nvl72", 0, 0},
         {"H200-SXM5-141GB", "", 8, "dgx-h200", 0, 0},
+        {"B300-SXM6-288GB", "", 8, "dgx-b300", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tpp_run_cluster cluster;
@@ -424,7 +425,7 @@ static void an_unknown_gpu_has_no_profile(void **state)
 {
     (void)state;
     struct tpp_run_cluster cluster;
-    assert_false(tpp_run_cluster_read("B300-SXM6-288GB", "", 8, 8, &cluster));
+    assert_false(tpp_run_cluster_read("MI325X-256GB", "", 8, 8, &cluster));
     assert_false(tpp_run_cluster_read("", "", 8, 8, &cluster));
 }
 
