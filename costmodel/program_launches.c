@@ -129,6 +129,10 @@ static void count_experts(struct tpp_builder *builder)
     }
     forward += linears * linear.forward;
     backward += linears * linear.backward;
+    if (model->expert_bias && builder->stack->transformer_engine) { /* program_moe.c, build_expert_bias */
+        forward += 2 * experts + 2;
+        backward += 6 * experts + 2;
+    }
     if (model->shared_expert_hidden_size > 0) { /* two linears, activation, sum; and the gate's product and sigmoid */
         const struct launches extras = linear_extras(builder);
         forward += 4 + 2 * extras.forward + (model->shared_expert_gate ? 3 : 0);

@@ -144,6 +144,24 @@ static void build_activation(struct tpp_builder *builder, enum tpp_section secti
     tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE, bytes * elements, 1);
 }
 
+/* Biases of experts in Transformer Engine's grouped layers. That of the second product is weighted by the router's fp32
+ * probability, expert by expert, in PyTorch (Megatron-Core, TEGroupedMLP._apply_bias). Bytes an element forward: product of bias
+ * and probability 4; sum 2 + 4 + 4; concatenation 4 + 4; cast 4 + 2. Backward: cast 2 + 4; the rows' gradient cast 4 + 2 and
+ * joined 2 + 2; for the probability and for the bias a product 4 + 4 and its sum 4 each. The first bias is added by the
+ * product itself; its gradient is a column sum of 2. */
+static void build_expert_bias(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
+{
+    const double rows = experts->rows * experts->count, h = builder->hidden;
+    const bool forward = section == TPP_SECTION_FORWARD;
+    if (!builder->model->expert_bias || !builder->stack->transformer_engine)
+        return;
+    tpp_builder_memory(builder, "expert bias", section, TPP_PART_POINTWISE, (forward ? 28 : 40) * rows * h,
+                       (forward ? 2 : 5) * experts->count + 2);
+    if (!forward && !builder->frozen)
+        tpp_builder_memory(builder, "expert bias gradient", TPP_SECTION_WEIGHT, TPP_PART_POINTWISE,
+                           builder->stack->weight_bytes * rows * experts->in_width, experts->count);
+}
+
 /* Router in fp32 (7 "EP"). */
 static void build_router(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
 {
@@ -197,6 +215,7 @@ void tpp_build_moe_forward(struct tpp_builder *builder)
     build_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
     builder->modules &= ~(uint32_t)TPP_MODULE_EXPERT_ACTIVATION;
     build_grouped(builder, "expert out", TPP_SECTION_FORWARD, &experts, rows, h, experts.out_width);
+    build_expert_bias(builder, TPP_SECTION_FORWARD, &experts);
     build_exchange(builder, "combine", TPP_SECTION_FORWARD, &experts, TPP_REDUCE_SCATTER);
     builder->modules |= TPP_MODULE_SHARED_EXPERTS;
     build_shared_forward(builder);
@@ -209,6 +228,7 @@ void tpp_build_moe_backward(struct tpp_builder *builder)
     const double rows = experts.rows, h = builder->hidden;
     build_shared_backward(builder);
     build_exchange(builder, "combine", TPP_SECTION_BACKWARD, &experts, TPP_ALL_GATHER);
+    build_expert_bias(builder, TPP_SECTION_BACKWARD, &experts);
     build_grouped(builder, "expert out", TPP_SECTION_BACKWARD, &experts, rows, experts.out_width, h);
     build_activation(builder, TPP_SECTION_BACKWARD, experts.out_width * rows * experts.count);
     build_grouped(builder, "expert in", TPP_SECTION_BACKWARD, &experts, rows, h, experts.in_width);

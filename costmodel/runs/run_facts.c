@@ -179,6 +179,7 @@ static enum tpp_code read_model(struct tpp_json row, struct tpp_run_model_facts 
     model->family = text_or_nothing(object, "family");
     model->position = text_or_nothing(object, "pos_emb");
     model->activation = text_or_nothing(object, "activation");
+    model->window_pattern = text_or_nothing(object, "sliding_window_pattern");
     model->has_dropout = is_present(object, "dropout");
     model->has_experts = is_present(object, "moe");
     struct tpp_json latent;

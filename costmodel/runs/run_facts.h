@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct tpp_run_model_facts {
-    const char *name, *family, *position, *activation;
+    const char *name, *family, *position, *activation, *window_pattern;
     uint64_t layers, hidden, heads, kv_heads, head_dim, ffn_hidden, vocab, sequence, sliding_window;
     enum tpp_run_answer gated, tied, bias, qk_norm;
     bool has_experts, has_latent_attention;

@@ -145,8 +145,12 @@ static void set_family(const struct tpp_run_facts *facts, struct tpp_model *mode
     model->activation = is_gated ? TPP_ACTIVATION_SILU : TPP_ACTIVATION_GELU;
     if (is_nemotron)
         model->activation = TPP_ACTIVATION_SQUARED_RELU;
-    model->qkv_bias = has_bias || (is_family(facts, "qwen") && !is_family(facts, "qwen3"));
-    model->output_bias = model->mlp_bias = has_bias;
+    /* gpt-oss: on attention, router and experts. */
+    const bool is_gpt_oss = is_family(facts, "gpt-oss");
+    model->qkv_bias = has_bias || is_gpt_oss || (is_family(facts, "qwen") && !is_family(facts, "qwen3"));
+    model->output_bias = has_bias || is_gpt_oss;
+    model->mlp_bias = has_bias;
+    model->router_bias = model->expert_bias = is_gpt_oss && facts->model.has_experts;
     model->embedding_norm = is_family(facts, "bloom");
     model->norms_per_layer = is_family(facts, "gemma2") || is_family(facts, "gemma-2") ? 4 : 2;
     model->qk_norm = facts->model.qk_norm == TPP_RUN_YES;
@@ -205,8 +209,12 @@ bool tpp_run_read_model(const struct tpp_run_facts *facts, struct tpp_run *run)
         set_latent(from, model);
     model->final_norm = true;
     model->tied_embeddings = from->tied == TPP_RUN_YES;
-    if (from->sliding_window > 0 && from->sliding_window < from->sequence)
-        return tpp_run_skip(run, "which layers use the sliding window is not published");
+    if (from->sliding_window > 0 && from->sliding_window < from->sequence) {
+        if (!tpp_run_mentions(from->window_pattern, "alternate"))
+            return tpp_run_skip(run, "which layers use the sliding window is not published");
+        model->sliding_window = (uint32_t)from->sliding_window;
+        model->sliding_window_layers = (model->num_layers + 1) / 2; /* the first layer has it */
+    }
     if (tpp_model_check(model, &err) != TPP_OK)
         return tpp_run_skip(run, "model: %s", err.message);
     return true;

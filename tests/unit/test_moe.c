@@ -89,6 +89,21 @@ static void grouped_products_pay_for_few_rows(void **state)
                  tpp_gemm_seconds(&a100.gpu, &joined_wgrad) * 622 / 512 * 1.35 + 2.4e-6, 1e-12);
 }
 
+/* gpt-oss-120b, 4096 tokens, 16 of 128 experts, 4096 * 4 copies of 2880. Megatron-Core, TEGroupedMLP._apply_bias with fp32
+ * probabilities: b * p, t + bp, cat, to(bf16) move 4 + (2 + 4 + 4) + (4 + 4) + (4 + 2) bytes an element. */
+static void expert_biases_are_added_in_fp32(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("gpt-oss-120b"), mixtral = shape_preset("mixtral-8x7b");
+    const struct tpp_layer_axes axes = axes_of(1, 8, 1, false);
+    const struct tpp_program program = program_of(&model, 4096, &axes), plain = program_of(&mixtral, 4096, &axes);
+    CHECK_NUMBER(find_op(&program, "expert bias", TPP_OP_MEMORY)->bytes, 28.0 * 4096 * 4 * 2880, 0);
+    /* The column sum over both halves of the gated width, 2 bytes. */
+    CHECK_NUMBER(find_op(&program, "expert bias gradient", TPP_OP_MEMORY)->bytes, 2.0 * 4096 * 4 * 2 * 2880, 0);
+    for (uint32_t i = 0; i < plain.num_ops; i++)
+        assert_null(strstr(plain.ops[i].name, "expert bias"));
+}
+
 static void kept_tensors_are_list_c(void **state)
 {
     (void)state;
@@ -378,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_dispatch_buffer_is_example_e14),
         cmocka_unit_test(experts_share_the_tokens),
         cmocka_unit_test(grouped_products_pay_for_few_rows),
+        cmocka_unit_test(expert_biases_are_added_in_fp32),
         cmocka_unit_test(kept_tensors_are_list_c),
         cmocka_unit_test(latent_attention_keeps_list_d),
         cmocka_unit_test(one_rank_holds_the_totals_of_example_e1),

@@ -291,7 +291,7 @@ static void every_shipped_gpu_can_be_used_by_name(void **state)
     (void)state;
     size_t count;
     const char *const *names = tpp_hardware_gpu_names(&count);
-    assert_int_equal(count, 18);
+    assert_int_equal(count, 19);
     for (size_t i = 0; i < count; i++) {
         char text[200];
         const int length =

@@ -101,6 +101,21 @@ static void a_complete_row_becomes_all_inputs(void **state)
     assert_string_equal(run.cluster.profile, "dgx-a100-80g");
 }
 
+/* gpt-oss of Hugging Face: layer_types sliding_attention, full_attention in turn; 128 tokens. */
+static void alternate_layers_have_the_window(void **state)
+{
+    (void)state;
+    struct tpp_run run = read_one(
+        edited("\"seq_len\":2048", "\"seq_len\":2048,\"sliding_window\":128,\"sliding_window_pattern\":\"alternate layers\""));
+    assert_string_equal(run.skipped, "");
+    assert_int_equal(run.model.sliding_window, 128);
+    assert_int_equal(run.model.sliding_window_layers, 20); /* of 40 */
+    check_skipped("\"seq_len\":2048", "\"seq_len\":2048,\"sliding_window\":128", "which layers use the sliding window");
+    run = read_one(edited("\"seq_len\":2048", "\"seq_len\":2048,\"sliding_window\":4096"));
+    assert_string_equal(run.skipped, "");
+    assert_int_equal(run.model.sliding_window, 0); /* wider than the sequence */
+}
+
 /* NeMo's finetune_recipe(performance_mode=True) and Megatron-Bridge's performance recipes (llama3_70b_peft_8gpu_*) set
  * peft.target_modules = ["linear_qkv"]; what the notes say of a run goes before it. */
 static void adapters_sit_where_the_recipe_puts_them(void **state)
@@ -338,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_complete_row_becomes_all_inputs),
         cmocka_unit_test(adapters_sit_where_the_recipe_puts_them),
+        cmocka_unit_test(alternate_layers_have_the_window),
         cmocka_unit_test(memory_is_read_in_the_unit_of_its_tool),
         cmocka_unit_test(a_timed_run_did_fit),
         cmocka_unit_test(a_smaller_last_micro_batch_is_kept_apart),

@@ -44,7 +44,7 @@ static struct tpp_run_facts facts_of(const char *framework, uint64_t year)
                                   .memory_kind = "",
                                   .year = year};
     facts.model = (struct tpp_run_model_facts){
-        .name = "llama-7b", .family = "", .position = "", .activation = "", .gated = TPP_RUN_YES};
+        .name = "llama-7b", .family = "", .position = "", .activation = "", .window_pattern = "", .gated = TPP_RUN_YES};
     facts.parallel.sharding = "";
     return facts;
 }
