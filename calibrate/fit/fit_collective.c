@@ -163,7 +163,8 @@ static enum tpp_code fit_table(struct tpp_fit_run *run, struct tpp_error *err)
     struct group_key keys[MAX_GROUPS];
     size_t count = 0;
     enum tpp_code code = TPP_OK;
-    for (size_t i = 0; i < run->samples->count && count < MAX_GROUPS; i++) {
+    bool has_more = false;
+    for (size_t i = 0; i < run->samples->count && !has_more; i++) {
         const struct tpp_sample *sample = &run->samples->items[i];
         const struct tpp_collective_sample *collective = &sample->collective;
         if (sample->kind != TPP_SAMPLE_COLLECTIVE || !is_usable(collective) || collective->operation == TPP_SEND_RECV) {
@@ -173,9 +174,13 @@ static enum tpp_code fit_table(struct tpp_fit_run *run, struct tpp_error *err)
         while (j < count && select_group(sample, &keys[j]) != TPP_FIT_USE) {
             j++;
         }
-        if (j == count) {
+        has_more = j == MAX_GROUPS;
+        if (j == count && !has_more) {
             keys[count++] = (struct group_key){collective->operation, collective->num_ranks, collective->num_nodes};
         }
+    }
+    if (has_more) {
+        tpp_fit_note(run->report, "only the first %d of operations, ranks and nodes are shown apart", MAX_GROUPS);
     }
     for (size_t i = 0; i < count && code == TPP_OK; i++) {
         code = fit_one(run, &keys[i], err);

@@ -234,8 +234,6 @@ static void values_measured_directly_are_medians(void **state)
     tpp_samples_release(&samples);
 }
 
-/* 300 bursts at 0.80 of the peak, and one shape again after seconds of load at 0.9 of its rate: what a step sustains. A
- * wrong result a hundred times as fast changes nothing. */
 /* Launch gaps of 2 us on one GPU and 9 us on another: only the one asked for is in the profile. */
 static void values_of_another_device_are_left_out(void **state)
 {
@@ -255,6 +253,8 @@ static void values_of_another_device_are_left_out(void **state)
     tpp_samples_release(&samples);
 }
 
+/* 300 bursts at 0.80 of the peak, and one shape again after seconds of load at 0.9 of its rate: what a step sustains. A
+ * wrong result a hundred times as fast changes nothing. */
 static void the_sustained_rate_is_the_one_that_counts(void **state)
 {
     (void)state;
@@ -583,6 +583,25 @@ static void few_samples_that_scatter_widen_the_error(void **state)
     tpp_samples_release(&samples);
 }
 
+/* 65 numbers of ranks: 64 rows of the table, and a word about the rest. */
+static void a_table_that_is_cut_says_so(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("c.jsonl", "samples");
+    for (uint32_t ranks = 2; ranks < 67; ranks++) {
+        struct tpp_sample sample = {.kind = TPP_SAMPLE_COLLECTIVE, .seconds = 1e-3};
+        sample.collective.operation = TPP_ALL_GATHER;
+        sample.collective.bytes = 1 << 20;
+        sample.collective.num_ranks = ranks;
+        sample.collective.num_nodes = 1;
+        add(&samples, sample);
+    }
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    assert_int_equal(report.num_groups, 65); /* and the one of the node */
+    assert_non_null(strstr(report.notes[0], "only the first 64"));
+    tpp_samples_release(&samples);
+}
+
 /* A path that is cut inside a character, and bytes that are none, still make a source that is read back. */
 static void a_source_is_text_that_can_be_read_back(void **state)
 {
@@ -621,6 +640,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(times_below_the_peaks_are_impossible, set_up, tear_down),
         cmocka_unit_test_setup_teardown(few_samples_do_not_narrow_the_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(few_samples_that_scatter_widen_the_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_table_that_is_cut_says_so, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_source_is_text_that_can_be_read_back, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
