@@ -127,6 +127,20 @@ enum tpp_code tpp_device_clear(const struct tpp_device *device, void *memory, ui
     return tpp_cuda(cudaMemsetAsync(memory, 0, bytes, device->stream), "cudaMemsetAsync", err);
 }
 
+enum tpp_code tpp_device_give_up(const struct tpp_device *device, const char *what, struct tpp_error *err)
+{
+    struct tpp_error late;
+    const enum tpp_code code = tpp_fail(&late, TPP_E_IO, what, "raise --timeout if it only is slow",
+                                        "the GPU was not done within %g s", device->timeout_seconds);
+    if (!device->still_there) { /* else others are asked first who is to blame */
+        tpp_bench_last_words(&late, 5);
+    }
+    if (err) {
+        *err = late;
+    }
+    return code;
+}
+
 enum tpp_code tpp_device_wait(const struct tpp_device *device, struct CUstream_st *stream, const char *what,
                               struct tpp_error *err)
 {
@@ -146,8 +160,7 @@ enum tpp_code tpp_device_wait(const struct tpp_device *device, struct CUstream_s
             next_question = now + 0.2;
         }
         if (now > begin + device->timeout_seconds) {
-            return tpp_fail(err, TPP_E_IO, what, "raise --timeout if it only is slow",
-                            "the GPU was not done within %g s", device->timeout_seconds);
+            return tpp_device_give_up(device, what, err);
         }
         if (now > begin + 0.01) {
             nanosleep(&(struct timespec){.tv_nsec = 200 * 1000}, NULL);

@@ -45,6 +45,8 @@ enum tpp_code tpp_device_copy_to_host(void *to, const void *from, uint64_t bytes
 enum tpp_code tpp_device_copy_to_device(void *to, const void *from, uint64_t bytes, struct tpp_error *err);
 /* All bytes to zero, in the device's stream. */
 enum tpp_code tpp_device_clear(const struct tpp_device *device, void *memory, uint64_t bytes, struct tpp_error *err);
+/* The error of work that was not done within the time-out. */
+enum tpp_code tpp_device_give_up(const struct tpp_device *device, const char *what, struct tpp_error *err);
 /* Waits for all work of `stream`; TPP_E_IO after the time-out, or when still_there says so. */
 enum tpp_code tpp_device_wait(const struct tpp_device *device, struct CUstream_st *stream, const char *what,
                               struct tpp_error *err);

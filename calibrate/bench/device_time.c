@@ -133,8 +133,7 @@ static enum tpp_code wait_for_event(const struct tpp_device *device, cudaEvent_t
         status = cudaEventQuery(event);
     }
     if (status == cudaErrorNotReady) {
-        return tpp_fail(err, TPP_E_IO, what, "raise --timeout if it only is slow", "the GPU was not done within %g s",
-                        device->timeout_seconds);
+        return tpp_device_give_up(device, what, err);
     }
     return tpp_cuda(status, what, err);
 }

@@ -205,7 +205,7 @@ double tpp_bench_seconds_left(const struct tpp_bench_run *run)
 }
 
 /* What the signal handler writes; a handler can do no more than write and end. */
-static char watch_message[160];
+static char watch_message[800];
 
 static void watch_handler(int signal)
 {
@@ -216,12 +216,17 @@ static void watch_handler(int signal)
 
 void tpp_bench_watch(const struct tpp_bench_run *run, double seconds)
 {
-    if (run->world.size < 2) {
-        return;
-    }
     snprintf(watch_message, sizeof watch_message,
              "%s: error (rank %u): rank %u is stuck in a call that does not return: ended after %.0f s\n",
              run->program->name, run->world.rank, run->world.rank, seconds);
+    signal(SIGALRM, watch_handler);
+    alarm((unsigned)(seconds + 0.999));
+}
+
+void tpp_bench_last_words(const struct tpp_error *err, double seconds)
+{
+    snprintf(watch_message, sizeof watch_message, "error: %s\n  at:  %s\n  fix: %s\n", err->message, err->where,
+             err->hint);
     signal(SIGALRM, watch_handler);
     alarm((unsigned)(seconds + 0.999));
 }

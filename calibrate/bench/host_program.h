@@ -55,9 +55,12 @@ int tpp_bench_main(const struct tpp_bench_program *program, int argc, const char
 
 /* Seconds of the time budget that are left, not below 0. */
 double tpp_bench_seconds_left(const struct tpp_bench_run *run);
-/* The last resort of a program of many ranks: a step that is not followed by another one within `seconds`, because a
+/* The last resort: a step that is not followed by another one within `seconds`, because a
  * call of a library never returns, ends the process with a message that names the rank. 0 stops the watch. */
 void tpp_bench_watch(const struct tpp_bench_run *run, double seconds);
+/* After a wait that timed out on one GPU: what is freed now may wait for it for ever. The program ends with this error,
+ * exit code 5, when it has not ended by itself within `seconds`. */
+void tpp_bench_last_words(const struct tpp_error *err, double seconds);
 /* One line of progress on standard error, of rank 0 only. */
 void tpp_bench_say(const struct tpp_bench_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

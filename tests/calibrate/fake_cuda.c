@@ -2,10 +2,12 @@
 #include "tests/calibrate/fake_stream.h"
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct piece {
     struct piece *next;
@@ -44,8 +46,17 @@ void fake_stream_push(struct CUstream_st *stream, int (*run)(void *context), con
     stream->last = piece;
 }
 
+/* A GPU that hangs: nothing is ever done, and what waits for it does not return. */
+static bool is_stuck(void)
+{
+    return getenv("TPP_FAKE_STUCK") != NULL;
+}
+
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
+    if (is_stuck()) {
+        return cudaErrorNotReady;
+    }
     while (stream->first) {
         struct piece *piece = stream->first;
         if (piece->run(piece->context) != 0) {
@@ -172,6 +183,9 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
+    while (memory && is_stuck()) {
+        pause();
+    }
     free(memory);
     return cudaSuccess;
 }

@@ -57,6 +57,11 @@ TPP_FAKE_WRONG=1 run 1 "$fakes/fake-gemm" --output "$work/samples.jsonl" --memor
     grep -q "were wrong" "$work/err" && [ "$(rows '"wrong":0')" -eq 0 ]
 result "gemm notices wrong results"
 
+begin=$SECONDS
+TPP_FAKE_STUCK=1 run 5 "$fakes/fake-gemm" --output "$work/samples.jsonl" --memory 12MiB --max-points 1 --types bf16 --repeats 3 --timeout 1 &&
+    grep -q "the GPU was not done within 1 s" "$work/err" && [ $((SECONDS - begin)) -lt 30 ]
+result "gemm ends with the reason when the GPU hangs, although freeing its memory does not return"
+
 run 0 "$fakes/fake-memory" --output "$work/samples.jsonl" --rows 3 --width 64 --repeats 3 &&
     [ "$(rows '"kind":"memory_bound"')" -eq 10 ] && [ "$(rows '"wrong":0')" -eq 10 ] && [ "$(rows 'gpu.kernel_gap_seconds')" -eq 1 ] &&
     [ "$(rows 'gpu.memory_bytes')" -eq 1 ] && run 0 "$plan" calibrate import "$work/samples.jsonl"
