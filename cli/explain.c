@@ -112,7 +112,7 @@ void tpp_explain_append_states(const struct tpp_stack *stack, struct tpp_text *o
         tpp_text_format(out, ", master weights %u", bytes.master_weights);
     if (bytes.gradient_copies > 0)
         tpp_text_format(out, ", gradient copies %u", bytes.gradient_copies);
-    tpp_text_format(out, ", moments %u\n", bytes.moments);
+    tpp_text_format(out, ", moments %g\n", bytes.moments);
 }
 
 static struct cJSON *add_node(const struct tree *tree, const char *name, double value, const char *key,

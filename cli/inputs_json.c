@@ -54,6 +54,7 @@ static void add_job(const struct tpp_job *job, struct tpp_json_writer *writer, s
     tpp_json_add_u64(writer, object, "global_batch_size", job->global_batch_size);
     tpp_json_add_string(writer, object, "precision", tpp_precision_name(job->precision));
     tpp_json_add_string(writer, object, "task", tpp_task_name(job->task));
+    tpp_json_add_string(writer, object, "optimizer", tpp_optimizer_name(job->optimizer));
     if (tpp_job_is_adapter(job)) {
         tpp_json_add_u64(writer, object, "lora_rank", job->lora_rank);
         tpp_json_add_string(writer, object, "lora_targets", lora_target_names[job->lora_targets]);
@@ -76,7 +77,7 @@ static void add_state_bytes(const struct tpp_stack *stack, struct tpp_json_write
     tpp_json_add_u64(writer, object, "gradients", bytes.gradients);
     tpp_json_add_u64(writer, object, "master_weights", bytes.master_weights);
     tpp_json_add_u64(writer, object, "gradient_copies", bytes.gradient_copies);
-    tpp_json_add_u64(writer, object, "moments", bytes.moments);
+    tpp_json_add_number(writer, object, "moments", bytes.moments);
 }
 
 static void add_software(const struct tpp_stack *stack, struct tpp_json_writer *writer, struct cJSON *parent)

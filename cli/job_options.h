@@ -13,7 +13,7 @@
 struct tpp_job_arguments {
     const char *model, *cluster;
     int64_t nodes, gpus, sequence_length, global_batch_size;
-    const char *precision, *task, *lora_targets;
+    const char *precision, *task, *lora_targets, *optimizer;
     int64_t lora_rank, attention_block_length;
     uint64_t mtp_num_layers; /* 0: not given */
     double expert_imbalance, expert_capacity_factor;
@@ -25,7 +25,7 @@ struct tpp_job_arguments {
     /* The software stack; NULL = the framework's default. */
     const char *framework, *framework_version, *engine, *attention;
     const char *norm_kernel, *activation_kernel, *rope_kernel, *loss_kernel, *lm_head_output;
-    const char *transformer_engine, *tp_async, *tp_stack;
+    const char *transformer_engine, *tp_async, *tp_stack, *gradient_type;
     bool launch_blocking, cuda_graphs;
 };
 

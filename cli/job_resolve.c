@@ -26,6 +26,8 @@ static const char *option_of(const char *field)
     static const char *const options[][2] = {
         {"job.attention_block_length", "--attention-block-length"},
         {"job.precision", "--precision"},
+        {"job.optimizer", "--optimizer"},
+        {"job.gradient_type", "--gradient-dtype"},
         {"stack.attention", "--attention"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
@@ -175,7 +177,10 @@ static enum tpp_code fill_job(const struct tpp_job_arguments *arguments, struct 
     job->expert_capacity_factor = arguments->expert_capacity_factor;
     job->hidden_dropout = arguments->hidden_dropout;
     job->attention_dropout = arguments->attention_dropout;
-    if (!tpp_precision_parse(arguments->precision, &job->precision) || !tpp_task_parse(arguments->task, &job->task))
+    if (arguments->gradient_type != NULL)
+        job->gradient_type = strcmp(arguments->gradient_type, "fp32") == 0 ? TPP_GRADIENT_FP32 : TPP_GRADIENT_BF16;
+    if (!tpp_precision_parse(arguments->precision, &job->precision) || !tpp_task_parse(arguments->task, &job->task) ||
+        !tpp_optimizer_parse(arguments->optimizer, &job->optimizer))
         return tpp_fail(err, TPP_E_INTERNAL, "--precision", NULL, "the option table and the job disagree");
     if (arguments->attention_block_length != TPP_OPTION_ABSENT)
         job->attention_block_length = (uint64_t)arguments->attention_block_length;

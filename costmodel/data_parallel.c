@@ -163,7 +163,8 @@ double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *
         const double bytes = foreach_adam_bytes * (stack->shard_weight_bytes + stack->optimizer_bytes) / 12.0;
         return fmax(shard * bytes / rate, foreach_tensor_seconds * num_tensors);
     }
-    const double update = offloaded ? 0 : shard * fused_adam_bytes / rate;
+    const double narrower = 2 * (8 - stack->moment_bytes); /* moments are read and written */
+    const double update = offloaded ? 0 : shard * (fused_adam_bytes - narrower) / rate;
     return update + parameters * 2 * stack->gradient_bytes / rate;
 }
 

@@ -13,6 +13,7 @@
 
 static const char *const precision_names[] = {"bf16", "fp16", "fp32", "fp8", "fp8-block", "mxfp8"};
 static const char *const task_names[] = {"pretrain", "sft", "lora", "qlora"};
+static const char *const optimizer_names[] = {"adamw", "adamw-bf16", "adamw-8bit"};
 
 struct tpp_job tpp_job_defaults(void)
 {
@@ -70,6 +71,14 @@ static enum tpp_code check_kinds(const struct tpp_job *job, struct tpp_error *er
     if (tpp_task_name(job->task) == NULL) {
         return tpp_fail(err, TPP_E_RANGE, "job.task", "choose pretrain, sft, lora or qlora", "unknown task %d",
                         (int)job->task);
+    }
+    if (tpp_optimizer_name(job->optimizer) == NULL) {
+        return tpp_fail(err, TPP_E_RANGE, "job.optimizer", "choose adamw, adamw-bf16 or adamw-8bit",
+                        "unknown optimizer %d", (int)job->optimizer);
+    }
+    if ((unsigned)job->gradient_type > TPP_GRADIENT_BF16) {
+        return tpp_fail(err, TPP_E_RANGE, "job.gradient_type", "choose fp32 or bf16", "unknown type of gradients %d",
+                        (int)job->gradient_type);
     }
     return TPP_OK;
 }
@@ -173,6 +182,11 @@ const char *tpp_task_name(enum tpp_task task)
     return name_at(task_names, COUNT(task_names), (unsigned)task);
 }
 
+const char *tpp_optimizer_name(enum tpp_optimizer optimizer)
+{
+    return name_at(optimizer_names, COUNT(optimizer_names), (unsigned)optimizer);
+}
+
 bool tpp_precision_parse(const char *text, enum tpp_precision *out)
 {
     unsigned index;
@@ -190,5 +204,15 @@ bool tpp_task_parse(const char *text, enum tpp_task *out)
         return false;
     }
     *out = (enum tpp_task)index;
+    return true;
+}
+
+bool tpp_optimizer_parse(const char *text, enum tpp_optimizer *out)
+{
+    unsigned index;
+    if (!find_name(optimizer_names, COUNT(optimizer_names), text, &index)) {
+        return false;
+    }
+    *out = (enum tpp_optimizer)index;
     return true;
 }

@@ -22,6 +22,11 @@ enum tpp_task { TPP_TASK_PRETRAIN, TPP_TASK_SFT, TPP_TASK_LORA, TPP_TASK_QLORA }
 /* Linear layers that carry adapters (LoRA, QLoRA). */
 enum tpp_lora_targets { TPP_LORA_ALL_LINEAR, TPP_LORA_ATTENTION /* q,k,v,o */, TPP_LORA_QKV, TPP_LORA_QV };
 
+/* AdamW with moments in fp32; in bf16 (Megatron's precision-aware optimizer); in 8 bits, scaled by block (bitsandbytes). */
+enum tpp_optimizer { TPP_OPTIMIZER_ADAMW, TPP_OPTIMIZER_ADAMW_BF16, TPP_OPTIMIZER_ADAMW_8BIT };
+/* What gradients are summed and sent in: the engine's own choice, or stated. */
+enum tpp_gradient_type { TPP_GRADIENT_DEFAULT, TPP_GRADIENT_FP32, TPP_GRADIENT_BF16 };
+
 /* Nothing larger exists; the limits also keep every product of sizes far from overflow. */
 #define TPP_JOB_MAX_GPUS 1048576                 /* 2^20 */
 #define TPP_JOB_MAX_SEQUENCE_LENGTH 134217728    /* 2^27 */
@@ -33,6 +38,8 @@ struct tpp_job {
     uint64_t global_batch_size;    /* sequences a step: 1 .. TPP_JOB_MAX_GLOBAL_BATCH_SIZE */
     enum tpp_precision precision;  /* of the GEMMs; FP8: everything but the head, the rest as bf16 */
     enum tpp_task task;
+    enum tpp_optimizer optimizer;
+    enum tpp_gradient_type gradient_type;
     uint32_t lora_rank;            /* 1 .. 4096, for TPP_TASK_LORA and TPP_TASK_QLORA */
     enum tpp_lora_targets lora_targets;
     double lora_dropout;           /* of the adapters' inputs */
@@ -55,8 +62,10 @@ bool tpp_precision_is_fp8(enum tpp_precision precision);
 
 const char *tpp_precision_name(enum tpp_precision precision); /* "bf16", "fp16", "fp32", "fp8", "fp8-block", "mxfp8" */
 const char *tpp_task_name(enum tpp_task task);                /* "pretrain", "sft", "lora", "qlora" */
+const char *tpp_optimizer_name(enum tpp_optimizer optimizer); /* "adamw", "adamw-bf16", "adamw-8bit" */
 /* Inverse of the names above; false when there is none. */
 bool tpp_precision_parse(const char *text, enum tpp_precision *out);
 bool tpp_task_parse(const char *text, enum tpp_task *out);
+bool tpp_optimizer_parse(const char *text, enum tpp_optimizer *out);
 
 #endif

@@ -79,6 +79,12 @@ static double trainable_parameters(const struct tpp_walk *walk, const struct tpp
  * much again for pinned buffers that states and gradients pass through. */
 static const double host_buffer_factor = 1.5;
 
+double tpp_wide_moment_bytes(const struct tpp_stack *stack, const struct tpp_static_bytes *per)
+{
+    const bool is_wide = stack->optimizer == TPP_OPTIMIZER_ADAMW_8BIT && tpp_stack_is_plain_torch(stack);
+    return is_wide ? per->optimizer * (8 - stack->moment_bytes) / stack->optimizer_bytes : 0;
+}
+
 static double host_bytes(const struct tpp_walk *walk, double optimizer)
 {
     return optimizer * walk->hardware->node.num_gpus * (tpp_engine_is_deepspeed(walk->stack->engine) ? host_buffer_factor : 1);
@@ -105,7 +111,8 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
         tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks);
     const struct tpp_static_bytes expert = expert_static(walk);
     const double optimizer =
-        trainable * per.optimizer + (adapter ? 0 : experts * (expert.optimizer - per.optimizer));
+        trainable * per.optimizer + (adapter ? 0 : experts * (expert.optimizer - per.optimizer)) +
+        (adapter || !stage->embedding ? 0 : stage->embedding->parameters * tpp_wide_moment_bytes(walk->stack, &per));
     memory->terms[TPP_MEMORY_WEIGHTS] = parameters * per.weights + experts * (expert.weights - per.weights) +
                                         (adapter ? trainable * per.weights : 0);
     if (walk->job->task == TPP_TASK_QLORA)
@@ -295,26 +302,26 @@ static double backward_bytes(const struct tpp_walk *walk, const struct tpp_layer
     return twice ? plain + fmax(0, second) : plain;
 }
 
-double tpp_optimizer_parts(const struct tpp_stack *stack)
+double tpp_optimizer_moment_fraction(const struct tpp_stack *stack)
 {
-    return stack->narrow_moments ? 3 : fmax(2, stack->optimizer_bytes / 4);
+    return fmin(stack->moment_bytes, stack->optimizer_bytes) / 2 / stack->optimizer_bytes;
 }
 
 double tpp_optimizer_late_bytes(const struct tpp_stack *stack, double states)
 {
-    const bool copies_gradients =
-        (stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_MEGATRON) && stack->optimizer_bytes >= 16;
-    return copies_gradients ? states / tpp_optimizer_parts(stack) : 0;
+    const struct tpp_state_bytes bytes = tpp_stack_state_bytes(stack);
+    const bool is_made = stack->engine == TPP_ENGINE_DEEPSPEED || stack->engine == TPP_ENGINE_MEGATRON;
+    return is_made ? states * bytes.gradient_copies / stack->optimizer_bytes : 0;
 }
 
 double tpp_optimizer_step_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, double states,
                                 double expert_states)
 {
-    if (stack->narrow_moments)
+    if (stack->optimizer == TPP_OPTIMIZER_ADAMW_BF16)
         return fmax(expert_states, states - expert_states) * 8 / stack->optimizer_bytes;
     const bool in_groups = stack->engine == TPP_ENGINE_DEEPSPEED && strategy->zero_stage >= 3;
     const double most = in_groups ? 4 * TPP_DEEPSPEED_SUB_GROUP : INFINITY;
-    const double copies = tpp_optimizer_makes_copies(stack) ? states / tpp_optimizer_parts(stack) : 0;
+    const double copies = tpp_optimizer_makes_copies(stack) ? states * tpp_optimizer_moment_fraction(stack) : 0;
     return fmin(most, tpp_optimizer_late_bytes(stack, states)) + fmin(most, copies);
 }
 
@@ -327,7 +334,8 @@ bool tpp_gradients_are_fresh(const struct tpp_stack *stack, const struct tpp_str
 
 bool tpp_optimizer_makes_copies(const struct tpp_stack *stack)
 {
-    return stack->framework == TPP_FRAMEWORK_HF_TRAINER || stack->framework == TPP_FRAMEWORK_OTHER;
+    return (stack->framework == TPP_FRAMEWORK_HF_TRAINER || stack->framework == TPP_FRAMEWORK_OTHER) &&
+           stack->optimizer == TPP_OPTIMIZER_ADAMW;
 }
 
 /* Gradients that are there: at the loss, when the last layer's backward begins (the head's), when that of the first layer

@@ -21,9 +21,10 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
 /* Bits of one NF4 weight with double quantisation, over 8 [exact], E15: (4 + 8/64 + 32/(64*256)) / 8. */
 #define TPP_NF4_BYTES ((4.0 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
 
-/* Pieces of one width that the optimizer's states consist of: two moments, and as many of 4 bytes as there are beside them
- * (master weight, fp32 gradients); three of 2 bytes with narrow moments. */
-double tpp_optimizer_parts(const struct tpp_stack *stack);
+/* Bytes an embedding's parameter takes beyond those of `per`: its moments stay in fp32 under Hugging Face's 8-bit AdamW. */
+double tpp_wide_moment_bytes(const struct tpp_stack *stack, const struct tpp_static_bytes *per);
+/* Share of the optimizer's states that one of the two moments is; the rest is master weights and fp32 gradients. */
+double tpp_optimizer_moment_fraction(const struct tpp_stack *stack);
 /* Part of `states` bytes that is there in the optimizer's step only: the fp32 gradients of DeepSpeed's ZeRO and of Megatron's fp16
  * training, 4 of 16. Megatron: _copy_model_grads_to_main_grads assigns shard_model_grad.float(), and zero_grad drops it
  * (core/optimizer/distrib_optimizer.py and optimizer.py). */

@@ -1,5 +1,6 @@
 #include "costmodel/stack.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Defaults of a framework's current release; sources: cost-model 5.2-5.4, 15.1, 15.4, 15.8 and launch-formats 1, 2,
@@ -100,13 +101,12 @@ void tpp_stack_set_engine(struct tpp_stack *stack, enum tpp_engine engine, const
 }
 
 /* Bytes a parameter by engine and precision, cost-model 4.1 and 15.7 [exact]. */
-void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
+static void set_engine_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
 {
     const bool fp32 = job->precision == TPP_PRECISION_FP32, fp16 = job->precision == TPP_PRECISION_FP16;
     const uint32_t w = fp32 ? 4 : 2;
     stack->fp32_accumulation = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && !fp16 && !fp32;
     stack->weight_bytes = stack->shard_weight_bytes = w;
-    stack->narrow_moments = false;
     if (tpp_engine_is_fsdp(stack->engine)) { /* fp32 shards, compute in w, reduced in fp32 */
         stack->shard_weight_bytes = tpp_job_is_adapter(job) ? w : 4;
         stack->gradient_bytes = stack->reduce_bytes = 4;
@@ -134,12 +134,33 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
     }
 }
 
+/* Of 12 bytes with moments in bf16, 8 would be left; the master weight keeps the half alone that a bf16 weight lacks of it. */
+void tpp_stack_set_optimizer(struct tpp_stack *stack, enum tpp_optimizer optimizer)
+{
+    static const double moments[] = {8, 4, TPP_ADAMW_8BIT_BYTES};
+    stack->optimizer_bytes += moments[optimizer] - moments[stack->optimizer];
+    stack->optimizer = optimizer;
+    stack->moment_bytes = moments[optimizer];
+    if (optimizer == TPP_OPTIMIZER_ADAMW_BF16 && stack->optimizer_bytes == 8)
+        stack->optimizer_bytes = 6;
+}
+
+void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
+{
+    set_engine_dtypes(stack, job);
+    stack->optimizer = TPP_OPTIMIZER_ADAMW;
+    tpp_stack_set_optimizer(stack, job->optimizer);
+    if (job->gradient_type == TPP_GRADIENT_DEFAULT)
+        return;
+    stack->reduce_bytes = job->gradient_type == TPP_GRADIENT_FP32 ? 4 : 2;
+    if (stack->engine == TPP_ENGINE_MEGATRON) /* FSDP sums in the type of its shards */
+        stack->gradient_bytes = stack->reduce_bytes;
+}
+
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
 {
-    const uint32_t most = stack->narrow_moments ? 4 : 8,
-                   moments = stack->optimizer_bytes < most ? stack->optimizer_bytes : most,
-                   rest = stack->optimizer_bytes - moments;
-    const uint32_t master = rest < 4 ? rest : 4;
+    const double moments = fmin(stack->optimizer_bytes, stack->moment_bytes);
+    const uint32_t rest = (uint32_t)(stack->optimizer_bytes - moments), master = rest < 4 ? rest : 4;
     return (struct tpp_state_bytes){
         .weights = tpp_engine_is_fsdp(stack->engine) ? stack->shard_weight_bytes : stack->weight_bytes,
         .gradients = stack->gradient_bytes,
@@ -147,6 +168,28 @@ struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
         .gradient_copies = rest - master,
         .moments = moments,
     };
+}
+
+static bool has_optimizer(const struct tpp_stack *stack)
+{
+    const bool is_other = stack->framework == TPP_FRAMEWORK_OTHER;
+    if (stack->optimizer == TPP_OPTIMIZER_ADAMW_BF16)
+        return (stack->engine == TPP_ENGINE_MEGATRON || stack->engine == TPP_ENGINE_FSDP2) &&
+               (stack->framework == TPP_FRAMEWORK_MEGATRON_LM || stack->framework == TPP_FRAMEWORK_NEMO ||
+                stack->framework == TPP_FRAMEWORK_MS_SWIFT || is_other);
+    return stack->optimizer == TPP_OPTIMIZER_ADAMW ||
+           (tpp_stack_is_plain_torch(stack) && stack->framework != TPP_FRAMEWORK_LLM_FOUNDRY) || is_other;
+}
+
+/* Megatron's --grad-reduce-in-bf16 and --accumulate-allreduce-grads-in-fp32, FSDP's reduce_dtype. */
+static bool has_gradient_type(const struct tpp_stack *stack, const struct tpp_job *job)
+{
+    if (job->gradient_type == TPP_GRADIENT_DEFAULT)
+        return true;
+    if (tpp_engine_is_fsdp(stack->engine)) /* torchtitan's mixed_precision_reduce knows float32 alone */
+        return stack->framework != TPP_FRAMEWORK_TORCHTITAN || job->gradient_type == TPP_GRADIENT_FP32;
+    return stack->engine == TPP_ENGINE_MEGATRON && stack->framework != TPP_FRAMEWORK_MS_SWIFT &&
+           job->precision != TPP_PRECISION_FP32;
 }
 
 enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,
@@ -162,6 +205,16 @@ enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gp
                         "%s has no FP8 tensor cores", gpu->name);
     if (job->precision == TPP_PRECISION_BF16 && !gpu->has_bf16)
         return tpp_fail(err, TPP_E_UNSUPPORTED, "job.precision", "use fp16", "%s has no bf16 tensor cores", gpu->name);
+    if (!has_optimizer(stack))
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "job.optimizer",
+                        "adamw-bf16 is Megatron-Core's, adamw-8bit that of programs that take bitsandbytes' optimizers",
+                        "%s with the engine %s has no %s", tpp_framework_name(stack->framework),
+                        tpp_engine_name(stack->engine), tpp_optimizer_name(stack->optimizer));
+    if (!has_gradient_type(stack, job))
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "job.gradient_type", "leave it to the framework",
+                        "the type of gradients cannot be chosen in %s with the engine %s and %s",
+                        tpp_framework_name(stack->framework), tpp_engine_name(stack->engine),
+                        tpp_precision_name(job->precision));
     if (!(stack->memory_bound_factor > 0) || !(stack->fixed_seconds >= 0) || stack->vocabulary_multiple < 1 ||
         stack->weight_bytes < 1)
         return tpp_fail(err, TPP_E_RANGE, "stack", NULL, "the stack's factors and sizes must be positive");

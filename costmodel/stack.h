@@ -82,10 +82,9 @@ struct tpp_stack {
     uint32_t reduce_bytes;            /* of one gradient on the wire */
     bool fp32_accumulation;           /* DeepSpeed's bf16 optimizer: an fp32 sum beside the 16-bit gradients, sharded states
                                          even at ZeRO stage 0 (15.7) */
-    uint32_t optimizer_bytes;         /* states a parameter, master weight included: 12, 16 (fp16), 8 (fp32), 4 (pure bf16),
-                                         6 (narrow_moments) */
-    bool narrow_moments;              /* Megatron's precision-aware optimizer with bf16 moments: 2 + 2 bytes, and 2 that a bf16
-                                         weight lacks of its fp32 master */
+    enum tpp_optimizer optimizer;     /* the job's */
+    double optimizer_bytes;           /* states a parameter, master weight included: 12, 16 (fp16), 8 (fp32), 4 (pure bf16) */
+    double moment_bytes;              /* of the two moments, at most: 8, or less by the optimizer */
     uint32_t vocabulary_multiple;     /* padding: 128 in Megatron (times tp), 1 = none */
     bool scatter_gather;              /* p2p tensors are cut by tp without sequence parallelism too */
     bool overlap_p2p;                 /* interleaved schedules overlap p2p */
@@ -101,7 +100,14 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
  * layers of Transformers. */
 void tpp_stack_set_engine(struct tpp_stack *stack, enum tpp_engine engine, const struct tpp_gpu *gpu,
                           const struct tpp_job *job);
-/* Sets dtype-dependent bytes (weight, gradient, reduce, optimizer) again after engine, precision or task was changed. */
+/* Bytes of both moments of bitsandbytes' 8-bit AdamW: a byte each, and an fp32 scale for every 256 (optim/optimizer.py). Hugging
+ * Face's Trainer leaves those of embeddings in fp32 (Trainer.create_optimizer: optim_bits of nn.Embedding is 32). */
+#define TPP_ADAMW_8BIT_BYTES (2 + 2 * 4 / 256.0)
+
+/* Another optimizer than AdamW, which the stack has: bytes of moments, and of master weights. Megatron-Core's precision-aware one
+ * keeps remainders of bf16 weights (store_param_remainders, core/optimizer/optimizer_config.py). */
+void tpp_stack_set_optimizer(struct tpp_stack *stack, enum tpp_optimizer optimizer);
+/* Sets dtype-dependent bytes (weight, gradient, reduce, optimizer) again after engine, or anything of the job, was changed. */
 void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job);
 /* Bytes that one trained parameter takes, by what they are, before anything is sharded (cost-model 4.1). */
 struct tpp_state_bytes {
@@ -109,11 +115,11 @@ struct tpp_state_bytes {
     uint32_t gradients;
     uint32_t master_weights;  /* fp32 beside 16-bit weights, or the half that these lack of it */
     uint32_t gradient_copies; /* fp32, of fp16 training and of DeepSpeed's ZeRO optimizer */
-    uint32_t moments;         /* Adam's two: 8, or 4 in pure bf16 and as narrow moments */
+    double moments;           /* Adam's two: 8; 4 in bf16; 2 in 8 bits, with a scale a block */
 };
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack);
 
-/* Contradictions: flash3 on a GPU without it (flash_forward_fraction 0), FP8 where the GPU has none, ... */
+/* Contradictions: an optimizer or a type of gradients that the framework or engine lacks, flash3 on a GPU without it (flash_forward_fraction 0), FP8 where the GPU has none, ... */
 enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,
                               struct tpp_error *err);
 

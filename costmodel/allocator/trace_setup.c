@@ -35,6 +35,8 @@ static struct layer_bytes bytes_of(const struct tpp_tracer *tracer, const struct
         .trainable = trainable,
         .expert_optimizer = adapter ? 0 : experts * expert.optimizer,
     };
+    if (program->axes.kind == TPP_LAYER_EMBEDDING)
+        bytes.optimizer += trainable * tpp_wide_moment_bytes(evaluator->stack, &per);
     if (evaluator->job->task == TPP_TASK_QLORA && !is_end)
         bytes.weights +=
             program->linear_parameters * (TPP_NF4_BYTES / evaluator->stack->weight_bytes - 1) * per.weights;
@@ -93,13 +95,13 @@ static double pick_gradients(const struct tpp_tracer *tracer, const struct layer
 /* All but the two moments and what is made in the step. */
 static double pick_master(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
 {
-    return bytes->optimizer * (1 - 2 / tpp_optimizer_parts(tracer->evaluator->stack)) -
+    return bytes->optimizer * (1 - 2 * tpp_optimizer_moment_fraction(tracer->evaluator->stack)) -
            tpp_optimizer_late_bytes(tracer->evaluator->stack, bytes->optimizer);
 }
 
 static double pick_moment(const struct tpp_tracer *tracer, const struct layer_bytes *bytes)
 {
-    return bytes->optimizer / tpp_optimizer_parts(tracer->evaluator->stack);
+    return bytes->optimizer * tpp_optimizer_moment_fraction(tracer->evaluator->stack);
 }
 
 static void write_one(struct tpp_tracer *tracer, const struct tpp_program *program, const char *name,

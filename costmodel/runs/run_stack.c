@@ -360,8 +360,7 @@ static void set_recipe_moments(const struct tpp_run_facts *facts, struct tpp_sta
         return;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
         if (tpp_run_mentions(facts->model.name, models[i])) {
-            stack->narrow_moments = true;
-            stack->optimizer_bytes = 6;
+            tpp_stack_set_optimizer(stack, TPP_OPTIMIZER_ADAMW_BF16);
         }
 }
 

@@ -28,6 +28,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
         {job->precision == TPP_PRECISION_FP32, "job.precision", "its recipes train in 16 bits or FP8"},
         {job->precision == TPP_PRECISION_FP8 || job->precision == TPP_PRECISION_MXFP8, "job.precision",
          "its precision of that name gathers weights in 8 bits, which a plan does not count"},
+        {job->optimizer != TPP_OPTIMIZER_ADAMW || job->gradient_type != TPP_GRADIENT_DEFAULT, "job.optimizer",
+         "types of moments and gradients are set in its recipes, not on the command line"},
         {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet"},
         {job->attention_block_length > 0, "job.attention_block_length",
          "masks between documents are the data set's own"},

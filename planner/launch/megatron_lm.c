@@ -232,6 +232,10 @@ static void write_data_parallel(struct tpp_script *script, const struct tpp_laun
     tpp_script_flag_if(script, s->bf16 && !s->torch_fsdp2 && request->stack->gradient_bytes == 2,
                        "--grad-reduce-in-bf16");
     tpp_script_flag_if(script, s->precision_aware_optimizer, "--use-precision-aware-optimizer");
+    if (s->narrow_state) {
+        tpp_script_word(script, "--exp-avg-dtype", "bf16");
+        tpp_script_word(script, "--exp-avg-sq-dtype", "bf16");
+    }
     tpp_script_flag_if(script, s->optimizer_cpu_offload, "--optimizer-cpu-offload");
 }
 

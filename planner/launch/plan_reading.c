@@ -174,8 +174,32 @@ static enum tpp_precision fp8_precision(enum tpp_rule_fp8_recipe recipe)
                                               : TPP_PRECISION_FP8;
 }
 
-static void read_job(const struct tpp_megatron_settings *s, struct tpp_job *job)
+static bool is_argument(const struct reading *r, const char *name, const char *const values[])
 {
+    const struct tpp_argument *a = tpp_argument_find(r->arguments, name);
+    for (size_t i = 0; a != NULL && a->num_values == 1 && values[i] != NULL; i++) {
+        if (strcmp(a->values[0].text, values[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Both moments in bf16; bitsandbytes' AdamW in 8 bits, by the Trainer's names. */
+static enum tpp_optimizer read_optimizer(const struct reading *r)
+{
+    static const char *const bf16[] = {"bf16", NULL};
+    static const char *const in_8_bits[] = {"adamw_bnb_8bit", "adamw_8bit", NULL};
+    if (is_argument(r, "--optim", in_8_bits))
+        return TPP_OPTIMIZER_ADAMW_8BIT;
+    return (is_argument(r, "--exp-avg-dtype", bf16) && is_argument(r, "--exp-avg-sq-dtype", bf16)) ||
+                   (is_argument(r, "--exp_avg_dtype", bf16) && is_argument(r, "--exp_avg_sq_dtype", bf16))
+               ? TPP_OPTIMIZER_ADAMW_BF16
+               : TPP_OPTIMIZER_ADAMW;
+}
+
+static void read_job(const struct reading *r, struct tpp_job *job)
+{
+    const struct tpp_megatron_settings *s = r->s;
     const struct tpp_rule_settings *rules = &s->rules;
     int64_t model_parallel = rules->tensor_parallel * rules->pipeline_parallel * rules->context_parallel;
     int64_t replicas = model_parallel > 0 ? rules->world_size / model_parallel : 1;
@@ -193,6 +217,8 @@ static void read_job(const struct tpp_megatron_settings *s, struct tpp_job *job)
     job->task = s->trains_adapters    ? (s->quantised ? TPP_TASK_QLORA : TPP_TASK_LORA)
                 : s->gives_checkpoint ? TPP_TASK_SFT
                                       : TPP_TASK_PRETRAIN;
+    job->optimizer = read_optimizer(r);
+    job->gradient_type = s->gradients_in_bf16 && rules->bf16 ? TPP_GRADIENT_BF16 : TPP_GRADIENT_DEFAULT;
     job->hidden_dropout = s->hidden_dropout;
     job->attention_dropout = s->attention_dropout;
 }
@@ -238,8 +264,6 @@ static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release r
     if (rules->torch_fsdp2 || rules->megatron_fsdp)
         stack->engine = TPP_ENGINE_FSDP2;
     tpp_stack_set_dtypes(stack, job);
-    if (s->gradients_in_bf16 && stack->engine == TPP_ENGINE_MEGATRON)
-        stack->gradient_bytes = stack->reduce_bytes = 2;
     read_attention_kernel(s, release, &hardware->gpu, stack);
     stack->transformer_engine = !rules->local_transformer;
     if (rules->local_transformer)
@@ -452,7 +476,7 @@ enum tpp_code tpp_plan_from_megatron(const struct tpp_megatron_settings *setting
     } else {
         read_model(&r, name, &out->model);
     }
-    read_job(settings, &out->job);
+    read_job(&r, &out->job);
     code = tpp_model_check(&out->model, err);
     if (code == TPP_OK)
         code = tpp_job_check(&out->job, &out->model, err);

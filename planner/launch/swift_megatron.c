@@ -162,9 +162,13 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     write_switch(script, "--overlap_param_gather", rules->overlap_param_gather);
     if (rules->overlap_grad_reduce && !rules->align_grad_reduce)
         write_switch(script, "--align_grad_reduce", false);
-    if (rules->optimizer_cpu_offload) {
+    if (rules->optimizer_cpu_offload)
         write_switch(script, "--optimizer_cpu_offload", true);
+    if (rules->precision_aware_optimizer)
         write_switch(script, "--use_precision_aware_optimizer", true);
+    if (rules->narrow_state) {
+        tpp_script_word(script, "--exp_avg_dtype", "bf16");
+        tpp_script_word(script, "--exp_avg_sq_dtype", "bf16");
     }
     write_recompute(script, rules, s);
     tpp_script_expression(script, "--model", "\"$MODEL\"");

@@ -159,6 +159,8 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     tpp_script_expression(script, "--gradient_checkpointing",
                           s->recompute == TPP_RECOMPUTE_FULL && !names->is_fsdp ? "true" : "false");
     tpp_script_expression(script, job->precision == TPP_PRECISION_FP16 ? "--fp16" : "--bf16", "true");
+    if (job->optimizer == TPP_OPTIMIZER_ADAMW_8BIT)
+        tpp_script_word(script, "--optim", "adamw_bnb_8bit");
     tpp_script_word(script, names->attention, attention_of(request, names));
     tpp_script_expression(script, "--max_steps", "\"$MAX_STEPS\"");
     tpp_script_expression(script, "--learning_rate", "\"$LR\"");

@@ -130,6 +130,7 @@ void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_j
     settings->bf16 = job->precision == TPP_PRECISION_BF16 || settings->fp8 != TPP_RULE_FP8_NONE;
     if (job->mtp_num_layers > 0)
         settings->mtp_num_layers = job->mtp_num_layers;
+    settings->narrow_state = job->optimizer == TPP_OPTIMIZER_ADAMW_BF16;
     settings->torch_fsdp2 = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && stack->engine == TPP_ENGINE_FSDP2;
     settings->gradient_accumulation_fusion = !settings->torch_fsdp2;
     settings->local_transformer = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && !stack->transformer_engine;
@@ -222,7 +223,8 @@ static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_s
     settings->overlap_grad_reduce = strategy->overlap_grad_reduce && !settings->torch_fsdp2;
     settings->overlap_param_gather = strategy->overlap_param_gather && settings->distributed_optimizer;
     settings->align_grad_reduce = strategy->align_grad_reduce;
-    settings->optimizer_cpu_offload = settings->precision_aware_optimizer = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
+    settings->optimizer_cpu_offload = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
+    settings->precision_aware_optimizer = settings->optimizer_cpu_offload || settings->narrow_state;
     settings->optimizer_instances = 1;
     if (settings->distributed_optimizer && strategy->shard_group > 0 && ranks > strategy->shard_group)
         settings->optimizer_instances = (ranks + strategy->shard_group - 1) / strategy->shard_group;

@@ -140,6 +140,12 @@ static void random_case(struct tpp_random *random, struct launch_case *c)
         c->hardware.gpu.flash_forward_fraction[i] = 0.5;
     c->request.slurm = flip(random);
     c->request.release = (enum tpp_release)tpp_random_range(random, TPP_RELEASE_23_04, TPP_RELEASE_MAIN);
+    if (c->request.release >= TPP_RELEASE_0_11) {
+        c->job.optimizer = (enum tpp_optimizer)PICK(0, 0, 0, 1);
+        if (c->job.precision != TPP_PRECISION_FP16)
+            c->job.gradient_type = (enum tpp_gradient_type)PICK(0, 0, 0, 2);
+    }
+    tpp_stack_set_dtypes(&c->stack, &c->job);
     if (c->request.release < TPP_RELEASE_0_8 && PICK(0, 1, 1, 1) == 1)
         make_old(c);
     else if (c->request.release >= TPP_RELEASE_0_8 && flip(random))
@@ -310,6 +316,8 @@ static void check_reads_back(const struct launch_case *c, const char *text)
     assert_int_equal(read.job.sequence_length, c->job.sequence_length);
     assert_int_equal(read.job.global_batch_size, c->job.global_batch_size);
     assert_int_equal(read.job.precision, c->job.precision);
+    assert_int_equal(read.job.optimizer, c->job.optimizer);
+    assert_int_equal(read.job.gradient_type, c->job.gradient_type);
     tpp_problems_release(&problems);
     tpp_arguments_release(&arguments);
     tpp_shell_free(script);

@@ -159,6 +159,10 @@ static void random_case(struct tpp_random *random, const struct reader *reader, 
     c->request.job_name = c->request.note = hostile;
     c->request.release = TPP_RELEASE_NEWEST;
     c->request.slurm = PICK(0, 1) == 1;
+    if (reader->framework == TPP_FRAMEWORK_HF_TRAINER || reader->framework == TPP_FRAMEWORK_MS_SWIFT)
+        c->job.optimizer = PICK(0, 0, 0, 1) == 0                     ? TPP_OPTIMIZER_ADAMW
+                           : reader->engine == TPP_ENGINE_MEGATRON ? TPP_OPTIMIZER_ADAMW_BF16
+                                                                   : TPP_OPTIMIZER_ADAMW_8BIT;
 }
 
 /* What the words of a plan leave out or say in another way: without effect on what is run. */
@@ -230,6 +234,7 @@ static void check_same_job(const struct reader *reader, const struct launch_case
     assert_int_equal(read->job.sequence_length, c->job.sequence_length);
     assert_int_equal(read->job.global_batch_size, c->job.global_batch_size);
     assert_int_equal(read->job.precision, c->job.precision);
+    assert_int_equal(read->job.optimizer, c->job.optimizer);
     if (says_task)
         assert_int_equal(read->job.task, c->job.task);
     if (tpp_job_is_adapter(&c->job)) {

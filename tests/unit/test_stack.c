@@ -99,7 +99,83 @@ static void states_have_names(void **state)
     struct tpp_stack pure = defaults(TPP_FRAMEWORK_HF_TRAINER, "dgx-a100-80g", TPP_PRECISION_BF16);
     pure.optimizer_bytes = 4; /* two bf16 moments and nothing else */
     assert_int_equal(tpp_stack_state_bytes(&pure).master_weights, 0);
-    assert_int_equal(tpp_stack_state_bytes(&pure).moments, 4);
+    CHECK_NUMBER(tpp_stack_state_bytes(&pure).moments, 4, 0);
+}
+
+static struct tpp_stack with_job(enum tpp_framework framework, enum tpp_engine engine, const struct tpp_job *job)
+{
+    const struct tpp_hardware hardware = shape_cluster("dgx-a100-80g");
+    struct tpp_stack stack;
+    tpp_stack_defaults(framework, &hardware.gpu, job, &stack);
+    tpp_stack_set_engine(&stack, engine, &hardware.gpu, job);
+    return stack;
+}
+
+/* Moments in bf16 take 4 bytes; of the fp32 master Megatron-Core keeps the 2 that a bf16 weight lacks. bitsandbytes: a byte a moment and an fp32 scale for 256 elements, so
+ * 2 + 8 / 256; DeepSpeed keeps its master weights and fp32 gradients beside them. */
+static void optimizers_narrow_the_moments(void **state)
+{
+    struct tpp_job job = shape_job(8, 2048, 8);
+    (void)state;
+    job.optimizer = TPP_OPTIMIZER_ADAMW_BF16;
+    struct tpp_stack stack = with_job(TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, &job);
+    CHECK_NUMBER(stack.optimizer_bytes, 6, 0);
+    CHECK_NUMBER(tpp_stack_state_bytes(&stack).moments, 4, 0);
+    assert_int_equal(tpp_stack_state_bytes(&stack).master_weights, 2);
+    job.optimizer = TPP_OPTIMIZER_ADAMW_8BIT;
+    stack = with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP2, &job);
+    CHECK_NUMBER(stack.optimizer_bytes, 2.03125, 0);
+    stack = with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, &job);
+    CHECK_NUMBER(stack.optimizer_bytes, 10.03125, 0);
+    assert_int_equal(tpp_stack_state_bytes(&stack).gradient_copies, 4);
+}
+
+/* Megatron's --grad-reduce-in-bf16 sums in bf16 too; FSDP's reduce_dtype is that of the wire alone. */
+static void gradients_take_the_type_that_is_asked_for(void **state)
+{
+    struct tpp_job job = shape_job(8, 2048, 8);
+    (void)state;
+    job.gradient_type = TPP_GRADIENT_BF16;
+    struct tpp_stack stack = with_job(TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, &job);
+    assert_int_equal(stack.gradient_bytes, 2);
+    assert_int_equal(stack.reduce_bytes, 2);
+    stack = with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP2, &job);
+    assert_int_equal(stack.gradient_bytes, 4);
+    assert_int_equal(stack.reduce_bytes, 2);
+}
+
+static void what_a_framework_lacks_is_refused(void **state)
+{
+    static const struct {
+        enum tpp_framework framework;
+        enum tpp_engine engine;
+        enum tpp_optimizer optimizer;
+        enum tpp_gradient_type gradients;
+        const char *where; /* NULL: it has them */
+    } cases[] = {
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW_BF16, TPP_GRADIENT_BF16, NULL},
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW_8BIT, TPP_GRADIENT_DEFAULT, "job.optimizer"},
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_ENGINE_FSDP2, TPP_OPTIMIZER_ADAMW_BF16, TPP_GRADIENT_DEFAULT, "job.optimizer"},
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_ENGINE_FSDP2, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_BF16, "job.gradient_type"},
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_ENGINE_FSDP2, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_FP32, NULL},
+        {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, TPP_OPTIMIZER_ADAMW_8BIT, TPP_GRADIENT_DEFAULT, NULL},
+        {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_FP32, "job.gradient_type"},
+        {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_BF16, "job.gradient_type"},
+        {TPP_FRAMEWORK_LLM_FOUNDRY, TPP_ENGINE_FSDP1, TPP_OPTIMIZER_ADAMW_8BIT, TPP_GRADIENT_DEFAULT, "job.optimizer"},
+    };
+    const struct tpp_hardware hardware = shape_cluster("dgx-a100-80g");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tpp_job job = shape_job(8, 2048, 8);
+        struct tpp_error err = {.code = TPP_OK};
+        job.optimizer = cases[i].optimizer;
+        job.gradient_type = cases[i].gradients;
+        const struct tpp_stack stack = with_job(cases[i].framework, cases[i].engine, &job);
+        const enum tpp_code code = tpp_stack_check(&stack, &hardware.gpu, &job, &err);
+        assert_int_equal(code, cases[i].where == NULL ? TPP_OK : TPP_E_UNSUPPORTED);
+        if (cases[i].where != NULL)
+            assert_string_equal(err.where, cases[i].where);
+    }
 }
 
 static void names_read_back(void **state)
@@ -128,6 +204,9 @@ int main(void)
         cmocka_unit_test(impossible_stacks_are_refused),
         cmocka_unit_test(a_framework_runs_with_its_own_engines),
         cmocka_unit_test(states_have_names),
+        cmocka_unit_test(optimizers_narrow_the_moments),
+        cmocka_unit_test(gradients_take_the_type_that_is_asked_for),
+        cmocka_unit_test(what_a_framework_lacks_is_refused),
         cmocka_unit_test(names_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
