@@ -1,6 +1,8 @@
 /* plan_reading.c - see plan_reading.h; the inverse of what megatron_lm.c writes. */
 #include "planner/launch/plan_reading.h"
 
+#include "planner/launch/plan_layout.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -300,6 +302,15 @@ static uint32_t chunks_of(const struct tpp_rule_settings *rules)
     return 1;
 }
 
+static void read_layout(const struct reading *r, struct tpp_strategy *strategy)
+{
+    const char *layout = r->s->rules.pipeline_layout;
+    if (layout != NULL && tpp_plan_read_layout(layout, strategy) == TPP_PLAN_LAYOUT_OTHER)
+        tpp_problems_add(r->problems, "layout", TPP_SEVERITY_INFO,
+                         tpp_argument_line(r->arguments, "--pipeline-model-parallel-layout"), "",
+                         "the stages of the layout hold different numbers of layers: they are costed as even ones");
+}
+
 static void read_context(const struct tpp_rule_settings *rules, struct tpp_strategy *strategy)
 {
     strategy->context_parallel = size_of(rules->context_parallel);
@@ -411,6 +422,7 @@ static enum tpp_code read_strategy(const struct reading *r, const struct tpp_job
                                rules->pipeline_parallel > 0 && rules->num_layers % rules->pipeline_parallel != 0;
     if (r->s->zero_bubble && rules->pipeline_parallel > 1)
         strategy->schedule = TPP_SCHEDULE_ZB_H1;
+    read_layout(r, strategy);
     read_context(rules, strategy);
     read_recompute(rules, strategy);
     enum tpp_code code = tpp_strategy_complete(strategy, job, err);

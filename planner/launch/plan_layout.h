@@ -1,0 +1,17 @@
+/* plan_layout.h - private to the readers: a layout string of Megatron Core as fields of a strategy. */
+#ifndef TPP_PLANNER_LAUNCH_PLAN_LAYOUT_H
+#define TPP_PLANNER_LAUNCH_PLAN_LAYOUT_H
+
+#include "costmodel/strategy.h"
+
+enum tpp_plan_layout {
+    TPP_PLAN_LAYOUT_SAME,   /* the strategy holds what the layout says */
+    TPP_PLAN_LAYOUT_OTHER,  /* its stages differ in a way that a strategy cannot hold: it has their number alone */
+    TPP_PLAN_LAYOUT_BROKEN, /* no layout, or none of that many stages: the strategy is left alone */
+};
+
+/* Sets virtual stages and, from the layers that first and last chunk lack, account_for_embedding and last_chunk_less;
+ * pipeline_parallel is set before. */
+enum tpp_plan_layout tpp_plan_read_layout(const char *text, struct tpp_strategy *strategy);
+
+#endif
