@@ -215,7 +215,10 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     tpp_walk_verdict(&cost->memory);
     const struct tpp_pipeline_times times = {
         .slowest_seconds = slowest.stage.seconds,
-        .others_seconds = slowest.sum_seconds - slowest.stage.seconds,
+        /* Vocabulary passes fill no gap and make none: the pipeline fills and drains with F and B alone (arXiv 2411.05288,
+           section 5: the bubble of 1F1B). */
+        .others_seconds = slowest.sum_seconds - slowest.stage.seconds -
+                          (strategy->pipeline_parallel - 1) * slowest.stage.vocabulary_seconds,
         .edge_seconds = assembly.edge_seconds,
         .others_forward_seconds = slowest.sum_forward - slowest.stage.forward_seconds,
         .others_weight_seconds = slowest.sum_weight - slowest.stage.weight_seconds,

@@ -50,6 +50,7 @@ struct tpp_assembly {
     bool is_sharded;                 /* ZeRO-3/FSDP: parameters are gathered layer by layer */
     struct tpp_sharded_layer sharded; /* extra of one decoder layer */
     double root_seconds;             /* root unit's gather, one exposed gather and reduce, each micro-batch (9.2) */
+    double vocabulary_send_seconds;  /* vocabulary parallelism: all its transfers of one micro-batch */
     double send_seconds;             /* one transfer between stages; 0 with one stage */
     double send_device_fraction;     /* device time of an exchange over it: 1, 2; below 1 it runs beside compute */
     double edge_seconds;             /* then: how long it is on the way; else 0, it starts when the receiver is free */
@@ -70,6 +71,8 @@ struct tpp_stage {
     double moe_layers;               /* of num_layers */
     struct tpp_layer blend;          /* of its dense and MoE layers, when it has both */
     bool is_first, is_last;
+    bool has_embedding, has_head;    /* its share of them, with vocabulary parallelism */
+    double vocabulary_seconds;       /* part of seconds: what runs beside forward and backward of the stage's own layers */
     double forward_seconds, backward_seconds, recompute_seconds; /* of one micro-batch, communication included */
     double weight_seconds;           /* part of backward_seconds: gradients of weights */
     double send_seconds;             /* device time of its transfers */

@@ -42,6 +42,9 @@ static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, cons
     /* With tied embeddings the last of several stages holds its own copy (2.1). */
     key.axes.untied_copy =
         kind == TPP_LAYER_HEAD && (!evaluator->model->tied_embeddings || strategy->pipeline_parallel > 1);
+    const bool is_end = kind == TPP_LAYER_EMBEDDING || kind == TPP_LAYER_HEAD;
+    key.axes.vocabulary_parallel = is_end ? strategy->vocabulary_parallel : TPP_VOCABULARY_PARALLEL_NONE;
+    key.axes.vocabulary_shards = is_end ? tpp_strategy_vocabulary_shards(strategy) : 1;
     key.tensor_comm_overlap = strategy->tp_comm_overlap;
     if (has_experts) {
         key.axes.dispatch = strategy->dispatch;
@@ -65,6 +68,7 @@ static uint64_t hash_key(const struct tpp_layer_key *key)
                                   (uint64_t)key->axes.untied_copy << 1 | (uint64_t)key->tensor_comm_overlap,
                               (uint64_t)key->axes.recompute_modules << 4 | (uint64_t)key->axes.dispatch << 1 |
                                   (uint64_t)key->expert_overlap,
+                              (uint64_t)key->axes.vocabulary_shards << 2 | (uint64_t)key->axes.vocabulary_parallel,
                               key->placed_tensor_ranks,
                               key->placed_context_ranks};
     uint64_t hash = UINT64_C(0x9e3779b97f4a7c15);
@@ -84,6 +88,8 @@ static bool same_key(const struct tpp_layer_key *a, const struct tpp_layer_key *
            a->axes.expert_tensor_parallel == b->axes.expert_tensor_parallel &&
            a->axes.dispatch == b->axes.dispatch && a->axes.recompute_modules == b->axes.recompute_modules &&
            a->expert_overlap == b->expert_overlap && a->axes.micro_batch_size == b->axes.micro_batch_size && a->axes.context_kind == b->axes.context_kind &&
+           a->axes.vocabulary_parallel == b->axes.vocabulary_parallel &&
+           a->axes.vocabulary_shards == b->axes.vocabulary_shards &&
            a->axes.sequence_parallel == b->axes.sequence_parallel && a->axes.untied_copy == b->axes.untied_copy &&
            a->tensor_comm_overlap == b->tensor_comm_overlap && a->placed_tensor_ranks == b->placed_tensor_ranks &&
            a->placed_context_ranks == b->placed_context_ranks;

@@ -40,6 +40,47 @@ static double send_seconds(const struct tpp_evaluator *evaluator, const struct t
     return seconds;
 }
 
+/* Vocabulary parallelism, for each micro-batch over the ranks of a pipeline: the head's input from the last stage to all,
+ * three all-reduces of 4n bytes for the loss, the all-reduce of the input's gradient, that of the embedding's output, and
+ * the gradient of it from the first stage. A ring passes a broadcast on as it passes an all-gather. Where they have streams
+ * of their own, the head's input travels in fp32 with a column more (vocab_parallel_schedule.py). */
+static double vocabulary_send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                      const struct tpp_assembly *assembly)
+{
+    if (strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_NONE)
+        return 0;
+    const bool waits = strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_INTERLACED;
+    const uint32_t stride = strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel;
+    const struct tpp_group group =
+        tpp_group_place(strategy->pipeline_parallel, stride, evaluator->hardware->node.num_gpus);
+    const struct tpp_links *links = &evaluator->links;
+    const double n = assembly->decoder->tokens, h = evaluator->model->hidden_size;
+    const double hidden = evaluator->stack->weight_bytes * n * h;
+    return tpp_collective_seconds(links, TPP_ALL_GATHER, &group, waits ? hidden : 4 * n * (h + 1)) +
+           3 * tpp_collective_seconds(links, TPP_ALL_REDUCE, &group, 4 * n) +
+           2 * tpp_collective_seconds(links, TPP_ALL_REDUCE, &group, hidden) +
+           tpp_collective_seconds(links, TPP_ALL_GATHER, &group, hidden);
+}
+
+/* Beside transfers that wait for the slowest stage, their kernels spinning on the multiprocessors meanwhile, F and B take
+ * this much longer [measured: 1.066 at 2048 and 1.071 at 4096 tokens, four vocabularies each alike; stage timings of
+ * sail-sg/VocabularyParallelism, artifact/exp_one_host.csv]. */
+static const double vocabulary_slowdown_fraction = 0.068;
+
+/* What those transfers take from a micro-batch of a stage whose own layers run for `layers_seconds`. */
+static double vocabulary_exposed_seconds(const struct tpp_strategy *strategy, const struct tpp_assembly *assembly,
+                                         double layers_seconds)
+{
+    switch (strategy->vocabulary_parallel) {
+    case TPP_VOCABULARY_PARALLEL_NONE:
+        return 0;
+    case TPP_VOCABULARY_PARALLEL_INTERLACED:
+        return assembly->vocabulary_send_seconds;
+    default:
+        return fmax(vocabulary_slowdown_fraction * layers_seconds, assembly->vocabulary_send_seconds - layers_seconds);
+    }
+}
+
 static void assemble_sharded(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                              struct tpp_assembly *assembly)
 {
@@ -83,6 +124,7 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
     assembly->is_sharded = strategy->zero_stage >= 3 && assembly->replicas.shard.size > 1;
     if (assembly->is_sharded)
         assemble_sharded(evaluator, strategy, assembly);
+    assembly->vocabulary_send_seconds = vocabulary_send_seconds(evaluator, strategy, assembly);
     assembly->send_seconds = send_seconds(evaluator, strategy, assembly);
     assembly->send_device_fraction = exchange_fraction(strategy, evaluator->stack);
     assembly->edge_seconds = assembly->send_device_fraction < 1 ? assembly->send_seconds : 0;
@@ -169,11 +211,19 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->trainable_parameters = L * layer->trainable_parameters;
     stage->expert_parameters = tpp_job_is_adapter(evaluator->job) ? 0 : L * layer->expert_parameters;
     stage->num_parameter_tensors = L * layer->num_parameter_tensors;
-    const struct tpp_layer *ends[2] = {stage->is_first ? assembly->embedding : NULL,
-                                       stage->is_last ? assembly->head : NULL};
+    const bool shares_ends = strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE;
+    stage->has_embedding = shares_ends || stage->is_first;
+    stage->has_head = shares_ends || stage->is_last;
+    const double vocabulary_exposed = vocabulary_exposed_seconds(
+        strategy, assembly, stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds);
+    stage->vocabulary_seconds = vocabulary_exposed;
+    const struct tpp_layer *ends[2] = {stage->has_embedding ? assembly->embedding : NULL,
+                                       stage->has_head ? assembly->head : NULL};
     for (int i = 0; i < 2; i++) {
         if (!ends[i])
             continue;
+        if (shares_ends)
+            stage->vocabulary_seconds += section_sum(ends[i], true) + section_sum(ends[i], false);
         stage->forward_seconds += section_sum(ends[i], true);
         stage->backward_seconds += section_sum(ends[i], false);
         stage->weight_seconds += ends[i]->section_seconds[TPP_SECTION_WEIGHT];
@@ -193,7 +243,8 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     const bool is_turn = tpp_schedule_is_v_shaped(strategy->schedule) && index + 1 == strategy->pipeline_parallel;
     const double local = stage->is_first + stage->is_last + 2 * is_turn;
     const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - local : 0;
-    stage->send_seconds = transfers * assembly->send_device_fraction * assembly->send_seconds;
+    stage->send_seconds =
+        transfers * assembly->send_device_fraction * assembly->send_seconds + vocabulary_exposed;
     stage->seconds =
         stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds + stage->send_seconds;
 }
@@ -219,9 +270,9 @@ void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage
 {
     const double times = micro_batches * stage->num_layers;
     layer_terms(tpp_stage_layer(assembly, stage), times, false, terms);
-    if (stage->is_first)
+    if (stage->has_embedding)
         layer_terms(assembly->embedding, micro_batches, true, terms);
-    if (stage->is_last)
+    if (stage->has_head)
         layer_terms(assembly->head, micro_batches, true, terms);
     terms[TPP_TIME_MEMORY_BOUND] += micro_batches * stage->accumulate_seconds;
     terms[TPP_TIME_RECOMPUTE] += micro_batches * stage->recompute_seconds;
@@ -247,8 +298,8 @@ void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_st
     };
     const struct tpp_walk_stage view = {
         .decoder = tpp_stage_layer(assembly, stage),
-        .embedding = stage->is_first ? assembly->embedding : NULL,
-        .head = stage->is_last ? assembly->head : NULL,
+        .embedding = stage->has_embedding ? assembly->embedding : NULL,
+        .head = stage->has_head ? assembly->head : NULL,
         .num_layers = stage->num_layers,
         .in_flight = tpp_in_flight_micro_batches(strategy, index),
     };

@@ -35,6 +35,22 @@ static double split_in_flight(double m, double before, double between)
     return held + TPP_WEIGHT_ACTIVATION_FRACTION * fmin(m - held, between);
 }
 
+/* Micro-batches more than 1F1B holds: one for every barrier between F and B of the last stage; half as many again
+ * interlaced (README of sail-sg/VocabularyParallelism: p + 1, p + 2, 1.5 p). */
+static double vocabulary_in_flight(const struct tpp_strategy *strategy)
+{
+    switch (strategy->vocabulary_parallel) {
+    case TPP_VOCABULARY_PARALLEL_ONE_BARRIER:
+        return 1;
+    case TPP_VOCABULARY_PARALLEL_TWO_BARRIERS:
+        return 2;
+    case TPP_VOCABULARY_PARALLEL_INTERLACED:
+        return floor(strategy->pipeline_parallel / 2.0);
+    default:
+        return 0;
+    }
+}
+
 double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage)
 {
     const double p = strategy->pipeline_parallel, v = strategy->virtual_pipeline_stages, r = stage;
@@ -58,7 +74,7 @@ double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t
     case TPP_SCHEDULE_DUALPIPEV:
         return fmin(m, p + 0.5); /* 2p + 1 of the 2p chunks' worth */
     default:
-        return fmin(m, p - r);
+        return fmin(m, p - r + vocabulary_in_flight(strategy));
     }
 }
 

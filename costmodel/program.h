@@ -34,6 +34,8 @@ struct tpp_layer_axes {
     bool sequence_parallel;
     enum tpp_dispatch dispatch;   /* MOE, and HEAD with MTP blocks; ALL_TO_ALL elsewhere */
     uint32_t recompute_modules;   /* TPP_MODULE_* bits that selective recomputation runs again; 0: none */
+    enum tpp_vocabulary_parallel vocabulary_parallel; /* EMBEDDING, HEAD; NONE elsewhere */
+    uint32_t vocabulary_shards; /* EMBEDDING, HEAD: stages they are cut over; 0 and 1: not cut */
     bool untied_copy; /* HEAD: holds its own output matrix (untied, or tied with p > 1) */
 };
 

@@ -35,13 +35,23 @@ static bool loss_writes_in_place(const struct tpp_builder *builder)
     return builder->stack->loss_kernel == TPP_LOSS_FUSED && !tpp_stack_is_plain_torch(builder->stack);
 }
 
+/* Vocabulary layers cut over the stages keep their fp32 exponentials until the reduction that T waits for. */
+static bool waits_for_barrier(const struct tpp_builder *builder)
+{
+    const enum tpp_vocabulary_parallel kind = builder->program->axes.vocabulary_parallel;
+    return kind == TPP_VOCABULARY_PARALLEL_ONE_BARRIER || kind == TPP_VOCABULARY_PARALLEL_TWO_BARRIERS;
+}
+
 /* Traffic of the loss, bytes of one local logit (5.3, 15.4). */
 static double loss_traffic_bytes(const struct tpp_builder *builder, enum tpp_section section)
 {
     const bool forward = section == TPP_SECTION_FORWARD;
+    const bool one_barrier =
+        builder->program->axes.vocabulary_parallel == TPP_VOCABULARY_PARALLEL_ONE_BARRIER;
     switch (builder->stack->loss_kernel) {
-    case TPP_LOSS_UNFUSED:
-        return forward ? 34 : 14;
+    case TPP_LOSS_UNFUSED: /* S and T of the fork, vocab_output.py: S casts its exponentials to 16 bits for the input gradient
+                              (4 + 2), T rescales them (4 + 4) */
+        return forward ? 34 + (one_barrier ? 6 : 0) : 14 + (waits_for_barrier(builder) ? 8 : 0);
     case TPP_LOSS_FUSED:
     case TPP_LOSS_FUSED_LINEAR:
         return forward ? 10 : 4;
@@ -56,14 +66,24 @@ static double padded_vocabulary(const struct tpp_builder *builder)
                                          builder->tensor_parallel);
 }
 
+/* Rows of embedding and head on one rank. */
+static double local_vocabulary(const struct tpp_builder *builder)
+{
+    const uint32_t shards = builder->program->axes.vocabulary_shards;
+    return padded_vocabulary(builder) / builder->tensor_parallel / (shards > 1 ? shards : 1);
+}
+
 void tpp_build_embedding(struct tpp_builder *builder)
 {
     const struct tpp_model *model = builder->model;
-    const double n = builder->tokens, h = builder->hidden, activation = builder->stack->weight_bytes * n * h;
+    const double n = builder->tokens, h = builder->hidden, w = builder->stack->weight_bytes;
+    const double activation = w * n * h;
     const bool dropout = builder->job->hidden_dropout > 0;
     const double norm = model->norm == TPP_NORM_LAYER ? 2 : 1;
     struct tpp_program *program = builder->program;
-    program->parameters = padded_vocabulary(builder) * h / builder->tensor_parallel + model->learned_position_rows * h +
+    const double rows = local_vocabulary(builder);
+    /* Positions and norms lie on one stage only, the one whose time and memory bind. */
+    program->parameters = rows * h + model->learned_position_rows * h +
                           (model->embedding_norm ? norm * h : 0);
     program->num_tensors_of_parameters = 1;
     tpp_builder_memory(builder, "embedding", TPP_SECTION_FORWARD, TPP_PART_HEAD, (6 + (dropout ? 3 : 0)) * h * n, 2);
@@ -75,6 +95,11 @@ void tpp_build_embedding(struct tpp_builder *builder)
         tpp_builder_collective(builder, "embedding", TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER, activation,
                                TPP_NO_OP);
     tpp_builder_memory(builder, "embedding", TPP_SECTION_BACKWARD, TPP_PART_HEAD, 10 * h * n, 2);
+    /* Its gradient is dense and starts from zeros (torch's embedding_dense_backward); Megatron's hook adds it to the main
+     * gradient, as no GEMM does that here. Engines that add up all gradients count that elsewhere (15.7). */
+    const bool adds = builder->stack->engine == TPP_ENGINE_MEGATRON;
+    tpp_builder_memory(builder, "embedding gradient", TPP_SECTION_WEIGHT, TPP_PART_HEAD,
+                       rows * h * (w + (adds ? w + 2.0 * builder->stack->gradient_bytes : 0)), 2);
 }
 
 static void build_head_tensors(struct tpp_builder *builder, double local_logits)
@@ -204,22 +229,24 @@ static void build_mtp_blocks(struct tpp_builder *builder, double local_vocabular
 void tpp_build_head(struct tpp_builder *builder)
 {
     const struct tpp_model *model = builder->model;
-    const double h = builder->hidden, vocabulary = padded_vocabulary(builder);
-    const double local_vocabulary = vocabulary / builder->tensor_parallel;
+    const double h = builder->hidden;
+    const double local = local_vocabulary(builder);
     const bool gathered = gathers_logits(builder);
-    const double local_logits = gathered ? vocabulary : local_vocabulary;
+    const double local_logits = gathered ? padded_vocabulary(builder) : local;
     struct tpp_program *program = builder->program;
     program->parameters = (model->final_norm ? h * (model->norm == TPP_NORM_LAYER ? 2 : 1) : 0);
     program->num_tensors_of_parameters = 1;
     if (program->axes.untied_copy) {
-        program->vocabulary_parameters = local_vocabulary * h + (model->lm_head_bias ? local_vocabulary : 0);
+        program->vocabulary_parameters = local * h + (model->lm_head_bias ? local : 0);
         program->parameters += program->vocabulary_parameters;
         program->num_tensors_of_parameters += 1;
     }
     if (builder->stack->transformer_engine && !builder->frozen && builder->stack->gradient_bytes == 4)
-        tpp_builder_tensor(builder, "head", TPP_TENSOR_DUMMY, 2 * local_vocabulary * h);
+        tpp_builder_tensor(builder, "head", TPP_TENSOR_DUMMY, 2 * local * h);
+    if (waits_for_barrier(builder))
+        tpp_builder_tensor(builder, "exponentials", TPP_TENSOR_SAVED, 4 * builder->tokens * local_logits);
     build_head_tensors(builder, local_logits);
-    build_head_ops(builder, local_vocabulary, local_logits);
+    build_head_ops(builder, local, local_logits);
     if (builder->job->mtp_num_layers > 0)
-        build_mtp_blocks(builder, local_vocabulary, local_logits);
+        build_mtp_blocks(builder, local, local_logits);
 }

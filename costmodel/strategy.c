@@ -213,6 +213,7 @@ int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy
     ORDER(dispatch);
     ORDER(expert_overlap);
     ORDER(offload);
+    ORDER(vocabulary_parallel);
     ORDER(placed_tensor_ranks_per_node);
     ORDER(placed_context_ranks_per_node);
     return 0;
@@ -246,6 +247,17 @@ const char *tpp_dispatch_name(enum tpp_dispatch dispatch)
 {
     static const char *const names[] = {"all-to-all", "deepep", "hybridep"};
     return (unsigned)dispatch <= TPP_DISPATCH_HYBRIDEP ? names[dispatch] : NULL;
+}
+
+const char *tpp_vocabulary_parallel_name(enum tpp_vocabulary_parallel kind)
+{
+    static const char *const names[] = {"none", "one-barrier", "two-barriers", "interlaced"};
+    return (unsigned)kind <= TPP_VOCABULARY_PARALLEL_INTERLACED ? names[kind] : NULL;
+}
+
+uint32_t tpp_strategy_vocabulary_shards(const struct tpp_strategy *strategy)
+{
+    return strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_NONE ? 1 : strategy->pipeline_parallel;
 }
 
 static const char *const module_names[] = {"core_attn", "moe_act", "layernorm",     "mla_up_proj",

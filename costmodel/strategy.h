@@ -44,6 +44,17 @@ enum tpp_context_kind { TPP_CONTEXT_RING, TPP_CONTEXT_ALL_GATHER, TPP_CONTEXT_UL
  * once to each node that has one of its experts and forward it over NVLink, once to each rank there. */
 enum tpp_dispatch { TPP_DISPATCH_ALL_TO_ALL, TPP_DISPATCH_DEEPEP, TPP_DISPATCH_HYBRIDEP };
 enum tpp_offload { TPP_OFFLOAD_NONE, TPP_OFFLOAD_OPTIMIZER };
+/* Embedding and output head cut by vocabulary over the stages of a pipeline too, so that every stage does its share of them
+ * (Yeung, Qi, Lin, Wan 2025, "Balancing Pipeline Parallelism with Vocabulary Parallelism", arXiv 2411.05288). Beside F and
+ * B a stage then runs S (its logits and local softmax) and T (weight gradients) of every micro-batch. ONE_BARRIER, the
+ * paper's Vocab-2, has the input gradient in S, scaled after the one reduction; TWO_BARRIERS, its Vocab-1, in T, between
+ * two. INTERLACED (Lin et al. 2024) runs the shared head like tensor parallelism: nothing overlaps. */
+enum tpp_vocabulary_parallel {
+    TPP_VOCABULARY_PARALLEL_NONE,
+    TPP_VOCABULARY_PARALLEL_ONE_BARRIER,
+    TPP_VOCABULARY_PARALLEL_TWO_BARRIERS,
+    TPP_VOCABULARY_PARALLEL_INTERLACED,
+};
 
 #define TPP_MAX_PIPELINE_PARALLEL 512
 #define TPP_MAX_CHUNKS 4096 /* pipeline_parallel * virtual_pipeline_stages */
@@ -84,6 +95,7 @@ struct tpp_strategy {
     bool expert_overlap;              /* dispatch and combine of one micro-batch run beside the compute of another (Megatron's
                                          --overlap-moe-expert-parallel-comm) */
     enum tpp_offload offload;
+    enum tpp_vocabulary_parallel vocabulary_parallel; /* 1F1B with untied embeddings */
     /* Ranks of a tensor-parallel group in one node when a placement other than rank order is given (`--placement`, field
      * note A4); 0 = rank order decides. */
     uint32_t placed_tensor_ranks_per_node;
@@ -107,7 +119,8 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
  * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap
  * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) first_layers last_layers
  * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather
- * align_grad_reduce tp_overlap offload (none|optimizer) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
+ * align_grad_reduce tp_overlap offload (none|optimizer) vocab_parallel
+ * (none|one-barrier|two-barriers|interlaced) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
  * Starts from tpp_strategy_defaults; `recompute=full:12` is short for block recomputation of 12 layers. */
 enum tpp_code tpp_strategy_parse(const char *text, struct tpp_strategy *strategy, struct tpp_error *err);
 /* The inverse: every field that differs from the default plus the sizes, in one fixed order; reads back equal. */
@@ -127,6 +140,9 @@ const char *tpp_dispatch_name(enum tpp_dispatch dispatch);             /* "all-t
 /* Name of one TPP_MODULE_* bit: "core_attn", "moe_act", ...; NULL when it is none. */
 const char *tpp_recompute_module_name(uint32_t bit);
 bool tpp_recompute_module_parse(const char *text, uint32_t *bit);
+const char *tpp_vocabulary_parallel_name(enum tpp_vocabulary_parallel kind); /* "none", "one-barrier", ... */
+/* Stages that embedding and head are cut over: p, or 1 without vocabulary parallelism. */
+uint32_t tpp_strategy_vocabulary_shards(const struct tpp_strategy *strategy);
 const char *tpp_context_kind_name(enum tpp_context_kind kind);         /* "ring", "all-gather", "ulysses", "hybrid" */
 
 #endif

@@ -23,6 +23,29 @@ static enum tpp_code check_enums(const struct tpp_strategy *s, struct tpp_error 
     if ((unsigned)s->offload > TPP_OFFLOAD_OPTIMIZER) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.offload", NULL, "unknown kind of offload %d", (int)s->offload);
     }
+    if (tpp_vocabulary_parallel_name(s->vocabulary_parallel) == NULL) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.vocabulary_parallel", NULL,
+                        "unknown kind of vocabulary parallelism %d", (int)s->vocabulary_parallel);
+    }
+    return TPP_OK;
+}
+
+/* The published pipelines of this kind: 1F1B, a head of its own (arguments.py of sail-sg/VocabularyParallelism). */
+static enum tpp_code check_vocabulary(const struct tpp_strategy *s, const struct tpp_model *model,
+                                      const struct tpp_job *job, struct tpp_error *err)
+{
+    static const char where[] = "strategy.vocabulary_parallel";
+    if (s->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_NONE) {
+        return TPP_OK;
+    }
+    if (s->pipeline_parallel == 1 || s->schedule != TPP_SCHEDULE_1F1B) {
+        return tpp_fail(err, TPP_E_STRATEGY, where, "set pp above 1 and schedule=1f1b, or drop vocab_parallel",
+                        "vocabulary layers shared by the stages need pp > 1 and 1f1b");
+    }
+    if (model->tied_embeddings || job->mtp_num_layers > 0) {
+        return tpp_fail(err, TPP_E_STRATEGY, where, "drop vocab_parallel",
+                        "vocabulary layers shared by the stages need untied embeddings and no prediction blocks");
+    }
     return TPP_OK;
 }
 
@@ -403,6 +426,7 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
         (code = check_sequence_parallel(strategy, job, err)) != TPP_OK ||
         (code = check_experts(strategy, model, job, err)) != TPP_OK ||
         (code = check_layers(strategy, model, err)) != TPP_OK || (code = check_schedule(strategy, err)) != TPP_OK ||
+        (code = check_vocabulary(strategy, model, job, err)) != TPP_OK ||
         (code = check_sharding(strategy, stack, err)) != TPP_OK || (code = check_recompute(strategy, err)) != TPP_OK) {
         return code;
     }

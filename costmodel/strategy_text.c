@@ -18,7 +18,8 @@ enum field_kind {
     FIELD_CONTEXT,
     FIELD_DISPATCH,
     FIELD_MODULES,
-    FIELD_OFFLOAD
+    FIELD_OFFLOAD,
+    FIELD_VOCABULARY
 };
 
 struct field {
@@ -71,6 +72,8 @@ static const struct field fields[] = {
     FIELD("dispatch", FIELD_DISPATCH, dispatch, false, "all-to-all, deepep or hybridep"),
     FIELD("ep_overlap", FIELD_BOOL, expert_overlap, false, "0 or 1"),
     FIELD("offload", FIELD_OFFLOAD, offload, false, "none or optimizer"),
+    FIELD("vocab_parallel", FIELD_VOCABULARY, vocabulary_parallel, false,
+          "none, one-barrier, two-barriers or interlaced"),
     FIELD("reshard", FIELD_BOOL, reshard_after_forward, false, "0 or 1"),
     FIELD("placed_tp", FIELD_U32, placed_tensor_ranks_per_node, false, "a whole number of ranks"),
     FIELD("placed_cp", FIELD_U32, placed_context_ranks_per_node, false, "a whole number of ranks"),
@@ -103,6 +106,8 @@ static const char *enum_name(enum field_kind kind, unsigned value)
         return tpp_context_kind_name((enum tpp_context_kind)value);
     case FIELD_DISPATCH:
         return tpp_dispatch_name((enum tpp_dispatch)value);
+    case FIELD_VOCABULARY:
+        return tpp_vocabulary_parallel_name((enum tpp_vocabulary_parallel)value);
     default:
         return offload_name(value);
     }
@@ -112,7 +117,8 @@ static const char *enum_name(enum field_kind kind, unsigned value)
 static_assert(sizeof(enum tpp_recompute) == sizeof(unsigned) && sizeof(enum tpp_schedule) == sizeof(unsigned) &&
                   sizeof(enum tpp_offload) == sizeof(unsigned) && sizeof(enum tpp_context_kind) == sizeof(unsigned) &&
                   sizeof(enum tpp_recompute_method) == sizeof(unsigned) &&
-                  sizeof(enum tpp_dispatch) == sizeof(unsigned),
+                  sizeof(enum tpp_dispatch) == sizeof(unsigned) &&
+                  sizeof(enum tpp_vocabulary_parallel) == sizeof(unsigned),
               "fields of an enum type are copied as unsigned int");
 
 static uint64_t get_field(const struct tpp_strategy *strategy, const struct field *field)

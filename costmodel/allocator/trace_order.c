@@ -73,6 +73,9 @@ enum tpp_code tpp_trace_order_make(const struct tpp_strategy *strategy, uint32_t
     if (info->placement == TPP_PLACEMENT_TWO_WAY)
         return tpp_fail(err, TPP_E_UNSUPPORTED, "schedule", "replay a schedule with one copy of the model",
                         "the memory of %s cannot be replayed", info->name);
+    if (strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "strategy.vocabulary_parallel", "replay without vocab_parallel",
+                        "the memory of vocabulary passes cannot be replayed");
     out->splits_backward = info->splits_backward;
     out->chunks = calloc(num_chunks, sizeof(*out->chunks));
     uint32_t *row = calloc(num_chunks, sizeof(*row));

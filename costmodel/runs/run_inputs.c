@@ -67,12 +67,10 @@ static bool check_model_kind(const struct tpp_run_facts *facts, struct tpp_run *
 /* Schedules other than the classic three, and pipelines whose stages are not runs of whole layers. */
 static bool check_schedule(const struct tpp_run_facts *facts, struct tpp_run *run)
 {
-    static const char *const known[] = {"", "1f1b", "interleaved", "gpipe", "afab"};
+    static const char *const known[] = {"", "1f1b", "interleaved", "gpipe", "afab", "interlaced"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(facts->schedule, known[i]) != 0)
             continue;
-        if (tpp_run_mentions(facts->schedule_detail, "vocabulary layers sharded"))
-            return tpp_run_skip(run, "vocabulary layers sharded over the pipeline are not modelled");
         if (tpp_run_mentions(facts->schedule_detail, "redistributed"))
             return tpp_run_skip(run, "layers of each stage not published (redistributed)");
         return true;
@@ -420,6 +418,18 @@ static void read_dispatch(const struct tpp_run_facts *facts, struct tpp_strategy
                                           tpp_run_mentions(facts->notes, "EP overlap on"));
 }
 
+/* The methods of sail-sg/VocabularyParallelism: Vocab-2 (its default) has one barrier, Vocab-1 (--disable-backward-fusion)
+ * two. */
+static void read_vocabulary(const struct tpp_run_facts *facts, struct tpp_strategy *strategy)
+{
+    if (strcmp(facts->schedule, "interlaced") == 0)
+        strategy->vocabulary_parallel = TPP_VOCABULARY_PARALLEL_INTERLACED;
+    else if (tpp_run_mentions(facts->schedule_detail, "vocabulary layers sharded"))
+        strategy->vocabulary_parallel = tpp_run_mentions(facts->schedule_detail, "Vocab-1")
+                                            ? TPP_VOCABULARY_PARALLEL_TWO_BARRIERS
+                                            : TPP_VOCABULARY_PARALLEL_ONE_BARRIER;
+}
+
 bool tpp_run_read_strategy(const struct tpp_run_facts *facts, struct tpp_run *run)
 {
     const struct tpp_run_parallel_facts *from = &facts->parallel;
@@ -443,6 +453,7 @@ bool tpp_run_read_strategy(const struct tpp_run_facts *facts, struct tpp_run *ru
     strategy->schedule = is_gpipe                                ? TPP_SCHEDULE_GPIPE
                          : strategy->virtual_pipeline_stages > 1 ? TPP_SCHEDULE_INTERLEAVED
                                                                  : TPP_SCHEDULE_1F1B;
+    read_vocabulary(facts, strategy);
     read_context(facts, strategy);
     read_sharding(facts, &run->stack, strategy);
     read_recompute(facts, &run->model, strategy);

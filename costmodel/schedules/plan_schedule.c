@@ -82,6 +82,9 @@ enum tpp_code tpp_plan_schedule(struct tpp_evaluator *evaluator, const struct tp
                                 struct tpp_error *err)
 {
     struct tpp_assembly assembly;
+    if (strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "strategy.vocabulary_parallel", "drop vocab_parallel",
+                        "vocabulary passes have no place in a schedule of events yet");
     enum tpp_code code = tpp_strategy_check(strategy, evaluator->model, evaluator->job, evaluator->stack, err);
     if (code == TPP_OK)
         code = tpp_assemble(evaluator, strategy, &assembly, err);

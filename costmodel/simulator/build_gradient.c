@@ -225,8 +225,9 @@ void tpp_build_bucketed_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)
     struct filler *dense = &fillers[TPP_PARAMETERS_DENSE];
     for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
         const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, pass, i);
+        /* Embedding and head are one tensor each, whose gradient is there at its end. */
         const bool is_whole = dense->size <= 0 || pen->build->units[kind].elements[TPP_PARAMETERS_DENSE] <= 0 ||
-                              (pen->in_detail && tpp_unit_is_layer(kind));
+                              pen->in_detail || !tpp_unit_is_layer(kind);
         if (is_whole) {
             tpp_pen_unit(pen, kind, pass);
             fill_whole(dense, kind);

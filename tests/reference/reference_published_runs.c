@@ -79,7 +79,7 @@ static void rows_are_read_and_few_are_skipped(void **state)
         assert_true(tpp_run_in_default_subset(&book.runs.items[i]));
     for (size_t i = 0; i < book.report.num_skips; i++)
         print_message("# skipped %zu: %s\n", book.report.skips[i].count, book.report.skips[i].reason);
-    assert_true(book.report.all.num_skipped <= 12); /* vocabulary-sharded pipelines (7), unknown GPUs, offload */
+    assert_true(book.report.all.num_skipped <= 3); /* redistributed layers (2), a contradiction */
 }
 
 static void every_prediction_is_a_plausible_number(void **state)
@@ -114,6 +114,7 @@ static void step_time_stays_within_its_bounds(void **state)
         {"lucie", 0.18}, /* 10.3 %: host time of blocking launches at micro-batch 1 */
         {"nvidia-dgxc", 0.03}, /* 1.2 %, worst row 2.8 % */
         {"simumax-b200", 0.16}, /* 4.4 % with its own constants; the shipped B200 constant is that of other stacks (cost-model 5.6) */
+        {"vocabulary-parallel", 0.035}, /* 7.1 % with the vocabulary layers on the last stage */
         {"vtrain-multi", 0.08}, /* 7.6 % */
     };
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {

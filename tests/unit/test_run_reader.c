@@ -196,9 +196,6 @@ static void what_cannot_be_predicted_says_why(void **state)
     check_skipped("\"ffn_hidden\":13824", "\"ffn_hidden\":null", "ffn hidden size not published");
     check_skipped("A100-SXM4-80GB", "GH200-96GB", "no cluster profile for GPU GH200-96GB");
     check_skipped("\"schedule\":null", "\"schedule\":\"v-half\"", "pipeline schedule v-half is not modelled");
-    check_skipped("\"schedule\":null",
-                  "\"schedule\":\"1f1b\",\"schedule_detail\":\"1f1b with vocabulary layers sharded over all ranks\"",
-                  "vocabulary layers sharded over the pipeline");
     check_skipped("\"dp\":32", "\"dp\":31", "sizes do not multiply to 64 GPUs");
     check_skipped("\"cpu_offload\":false", "\"cpu_offload\":40", "offloading of activations");
     check_skipped("\"distributed_optimizer\":true", "\"distributed_optimizer\":null", "sharding of the optimizer");
@@ -207,6 +204,29 @@ static void what_cannot_be_predicted_says_why(void **state)
     check_skipped("\"heads\":40", "\"heads\":41", "head dimension not published");
     check_skipped("\"oom\":true", "\"oom\":null", "nothing measured");
     check_skipped("\"task\":\"pretrain\"", "\"task\":\"dance\"", "task dance is not known");
+}
+
+static void vocabulary_layers_are_shared_as_the_method_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule;
+        enum tpp_vocabulary_parallel kind;
+    } rows[] = {
+        {"\"schedule\":\"1f1b\",\"schedule_detail\":\"1f1b with vocabulary layers sharded over all pipeline ranks (method "
+         "Vocab-2)\"",
+         TPP_VOCABULARY_PARALLEL_ONE_BARRIER},
+        {"\"schedule\":\"1f1b\",\"schedule_detail\":\"1f1b with vocabulary layers sharded over all pipeline ranks (2 "
+         "passes, method Vocab-1)\"",
+         TPP_VOCABULARY_PARALLEL_TWO_BARRIERS},
+        {"\"schedule\":\"interlaced\"", TPP_VOCABULARY_PARALLEL_INTERLACED},
+        {"\"schedule\":\"1f1b\"", TPP_VOCABULARY_PARALLEL_NONE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct tpp_run run = read_one(edited("\"schedule\":null", rows[i].schedule));
+        assert_string_equal(run.skipped, "");
+        assert_int_equal(run.strategy.vocabulary_parallel, rows[i].kind);
+    }
 }
 
 static void the_attention_core_alone_is_selective_recomputation(void **state)
@@ -358,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_timed_run_did_fit),
         cmocka_unit_test(a_smaller_last_micro_batch_is_kept_apart),
         cmocka_unit_test(what_cannot_be_predicted_says_why),
+        cmocka_unit_test(vocabulary_layers_are_shared_as_the_method_says),
         cmocka_unit_test(the_attention_core_alone_is_selective_recomputation),
         cmocka_unit_test(modules_that_are_recomputed_are_read_by_name),
         cmocka_unit_test(uneven_layers_are_split_as_the_engine_does),

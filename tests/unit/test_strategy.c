@@ -442,6 +442,27 @@ static void placement_divides_the_group(void **state)
     expect_refused(s, &coder, &job, &megatron, "strategy.placed_context_ranks_per_node");
 }
 
+static void vocabulary_layers_are_shared_in_1f1b_only(void **state)
+{
+    (void)state;
+    static const char where[] = "strategy.vocabulary_parallel";
+    const struct tpp_job job = make_job(16, 64);
+    struct tpp_strategy s = make(1, 2, 1);
+    struct tpp_model tied = coder;
+    tied.tied_embeddings = true;
+    s.vocabulary_parallel = TPP_VOCABULARY_PARALLEL_ONE_BARRIER;
+    assert_int_equal(tpp_strategy_vocabulary_shards(&s), 2);
+    expect_accepted(s, &coder, &job, &megatron);
+    expect_refused(s, &tied, &job, &megatron, where);
+    s.schedule = TPP_SCHEDULE_GPIPE;
+    expect_refused(s, &coder, &job, &megatron, where);
+    s = make(1, 1, 1);
+    s.vocabulary_parallel = TPP_VOCABULARY_PARALLEL_INTERLACED;
+    expect_refused(s, &coder, &job, &megatron, where);
+    s.vocabulary_parallel = (enum tpp_vocabulary_parallel)9;
+    expect_refused(s, &coder, &job, &megatron, where);
+}
+
 static void values_outside_an_enum_are_refused(void **state)
 {
     (void)state;
@@ -530,6 +551,7 @@ int main(void)
         cmocka_unit_test(each_engine_has_its_zero_stages),
         cmocka_unit_test(sharding_groups_offload_and_recomputation_are_consistent),
         cmocka_unit_test(placement_divides_the_group),
+        cmocka_unit_test(vocabulary_layers_are_shared_in_1f1b_only),
         cmocka_unit_test(values_outside_an_enum_are_refused),
         cmocka_unit_test(context_parallelism_needs_a_flash_kernel),
         cmocka_unit_test(the_order_is_total_and_starts_with_tensor_parallel),
