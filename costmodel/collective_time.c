@@ -86,8 +86,9 @@ static double ring_or_tree_seconds(const struct tpp_links *links, enum tpp_colle
     const int passes = kind == TPP_ALL_REDUCE ? 2 : 1;
     const double n = group->size, local = group->ranks_per_node, nodes = group->num_nodes;
     const double bus = links->bus_bytes_per_second[kind];
-    const double rate =
-        nodes == 1 ? bus : fmin(bus, local * nic_rate(links, group, links->ring_efficiency_fraction));
+    double rate = nodes == 1 ? bus : fmin(bus, local * nic_rate(links, group, links->ring_efficiency_fraction));
+    if (nodes > 1 && links->ring_limit_bytes_per_second > 0)
+        rate = fmin(rate, links->ring_limit_bytes_per_second);
     const double steps = (n - 1) * passes, network_steps = (nodes - 1) * passes;
     const double transfer = passes * (n - 1) / n * bytes / rate * ramp(links, bytes);
     const double ring = links->base_latency_seconds + (steps - network_steps) * links->hop_latency_seconds +

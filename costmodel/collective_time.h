@@ -24,6 +24,7 @@ struct tpp_links {
     double bus_bytes_per_second[TPP_COLLECTIVE_COUNT]; /* inside a node */
     double nic_bytes_per_second;           /* per GPU, nominal */
     double ring_efficiency_fraction, send_recv_efficiency_fraction;
+    double ring_limit_bytes_per_second;    /* of one ring out of a node; 0: all its ranks' NICs */
     double half_rate_bytes;
     double base_latency_seconds, hop_latency_seconds, network_latency_seconds;
     double oversubscription;

@@ -90,6 +90,7 @@ struct tpp_stack {
     bool overlap_p2p;                 /* interleaved schedules overlap p2p */
     double nic_ring_efficiency_fraction; /* 0: the profile's */
     double nic_send_recv_efficiency_fraction; /* 0: the profile's */
+    bool single_port_rings;           /* a ring enters and leaves a node through one port, however many there are */
     double fixed_seconds;             /* T_fixed of 5.4: 10 ms */
 };
 

@@ -452,9 +452,11 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
         stack->overlap_p2p = false; /* S7: user buffers, p2p and gradients; the linear layers' own overlap stays */
     if (notes_have(facts, "no overlap of communication") || notes_have(facts, "no compute/communication overlap"))
         stack->tensor_parallel_async = stack->overlap_p2p = false;
-    if (tpp_run_mentions(facts->network,
-                         "Omni-Path")) { /* 15.6 [fit on S20, S21]: four ports behave like one, or two */
-        stack->nic_ring_efficiency_fraction = 0.25;
+    if (tpp_run_mentions(facts->network, "Omni-Path")) {
+        /* 15.6: a ring runs through one of the four ports, at the usual efficiency; several at once share what the node
+         * reaches then [fit on S20, S21], and messages reach half of all. */
+        stack->single_port_rings = true;
+        stack->nic_ring_efficiency_fraction = 0.30;
         stack->nic_send_recv_efficiency_fraction = 0.45;
     }
 }

@@ -148,8 +148,11 @@ static void add_collective_uses(const struct tpp_build *build, struct draft *dra
         add_both(draft, device, PORT_OUT, port);
         return;
     }
-    const double efficiency = collective == TPP_SEND_RECV ? links->send_recv_efficiency_fraction
-                                                          : links->ring_efficiency_fraction;
+    double efficiency = collective == TPP_SEND_RECV ? links->send_recv_efficiency_fraction
+                                                    : links->ring_efficiency_fraction;
+    if (links->ring_limit_bytes_per_second > 0 && collective != TPP_SEND_RECV && collective != TPP_ALL_TO_ALL)
+        efficiency = fmin(efficiency, links->ring_limit_bytes_per_second /
+                                          (group->ranks_per_node * links->nic_bytes_per_second));
     double inside = port * port_bytes_per_network_byte(collective, group);
     if (!hardware_of(build)->node.has_nvlink)
         inside += 1; /* the way to the NIC is the same PCIe */

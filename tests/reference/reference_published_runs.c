@@ -101,21 +101,21 @@ static void every_prediction_is_a_plausible_number(void **state)
 static void step_time_stays_within_its_bounds(void **state)
 {
     (void)state;
-    /* Mean absolute error of a file's rows: what the specification's own evaluation of the source came to (sections 12 and
-     * 15.10) and room for a sample of nine rows, or the reason why it is more. */
+    /* Mean absolute error of a file's rows here, with little room: nothing that gives it back goes unseen. In brackets what
+     * the specification's own evaluation of all rows of the source came to (sections 12 and 15.10). */
     static const struct {
         const char *name;
         double bound;
     } bounds[] = {
-        {"bigscience", 0.08}, /* 3.9 % */
-        {"efficient-layouts", 0.09}, /* 9.0 %: kernel versions differ between sheets; 256 GPUs */
-        {"fms-acceleration", 0.08}, /* 7.3 % */
-        {"internevo", 0.09}, /* 8.6 % */
-        {"lucie", 0.18}, /* 10.3 %: host time of blocking launches at micro-batch 1 */
-        {"nvidia-dgxc", 0.03}, /* 1.2 %, worst row 2.8 % */
-        {"simumax-b200", 0.16}, /* 4.4 % with its own constants; the shipped B200 constant is that of other stacks (cost-model 5.6) */
-        {"vocabulary-parallel", 0.035}, /* 7.1 % with the vocabulary layers on the last stage */
-        {"vtrain-multi", 0.08}, /* 7.6 % */
+        {"bigscience", 0.062}, /* 3.9 % */
+        {"efficient-layouts", 0.038}, /* 9.0 %: kernel versions differ between sheets; 256 GPUs */
+        {"fms-acceleration", 0.056}, /* 7.3 % */
+        {"internevo", 0.051}, /* 8.6 % */
+        {"lucie", 0.120}, /* 10.3 %: host time of blocking launches at micro-batch 1 */
+        {"nvidia-dgxc", 0.015}, /* 1.2 %, worst row 2.8 % */
+        {"simumax-b200", 0.122}, /* 4.4 % with its own constants; the shipped B200 constant is that of other stacks (cost-model 5.6) */
+        {"vocabulary-parallel", 0.028}, /* 7.1 % with the vocabulary layers on the last stage */
+        {"vtrain-multi", 0.050}, /* 7.6 % */
     };
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
         const struct tpp_run_errors *step = &group(bounds[i].name)->step;
@@ -126,7 +126,7 @@ static void step_time_stays_within_its_bounds(void **state)
                      100 * bounds[i].bound);
     }
     print_message("# plain mean over files: %.1f %%\n", 100 * book.report.all.step.macro_mean_abs);
-    assert_true(book.report.all.step.macro_mean_abs <= 0.084); /* 15.10: 8.4 % */
+    assert_true(book.report.all.step.macro_mean_abs <= 0.070); /* 15.10: 8.4 % */
 }
 
 /* SimuMax: every tensor of Megatron with Transformer Engine is known, and the mapping is published rank by rank. */

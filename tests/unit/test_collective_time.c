@@ -91,6 +91,26 @@ static void a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf(void **sta
     CHECK_NUMBER(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &far, 1e10), 2 * far_before, 0.01);
 }
 
+static void a_ring_of_one_port_is_as_fast_as_that_port(void **state)
+{
+    (void)state;
+    /* Four ports of 12.5 GB/s for 8 GPUs, 0.3 of them for rings: 8 ranks of a node have 15 GB/s, but 10.625 through one port;
+     * 2 ranks have 3.75. All-gather of 27 GB over 8 nodes: 63/64 * 27 / 10.625 s, and 15/16 * 27 / 3.75 s. Inside a node
+     * nothing changes. */
+    struct tpp_links links = links_of("dgx-a100-80g");
+    links.base_latency_seconds = links.hop_latency_seconds = links.network_latency_seconds = links.half_rate_bytes = 0;
+    links.nic_bytes_per_second = 6.25e9;
+    links.ring_efficiency_fraction = 0.3;
+    const struct tpp_group all = tpp_group_place(64, 1, 8), quarter = tpp_group_place(16, 4, 8);
+    const struct tpp_group node = tpp_group_place(8, 1, 8);
+    const double inside = tpp_collective_seconds(&links, TPP_ALL_GATHER, &node, 27e9);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_GATHER, &all, 27e9), 63.0 / 64 * 27 / 15, 1e-9);
+    links.ring_limit_bytes_per_second = 0.85 * 12.5e9;
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_GATHER, &all, 27e9), 63.0 / 64 * 27 / 10.625, 1e-9);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_GATHER, &quarter, 27e9), 15.0 / 16 * 27 / 3.75, 1e-9);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_GATHER, &node, 27e9), inside, 0);
+}
+
 static void a_token_is_sent_once_to_every_node_it_is_wanted_on(void **state)
 {
     (void)state;
@@ -133,6 +153,7 @@ int main(void)
         cmocka_unit_test(a_message_to_a_neighbour_has_a_latency_and_a_rate),
         cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
         cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
+        cmocka_unit_test(a_ring_of_one_port_is_as_fast_as_that_port),
         cmocka_unit_test(a_token_is_sent_once_to_every_node_it_is_wanted_on),
         cmocka_unit_test(token_dispatch_reaches_the_published_rates),
         cmocka_unit_test(a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf),

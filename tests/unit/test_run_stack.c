@@ -140,7 +140,7 @@ static void transformer_engine_uses_the_gpus_own_generation(void **state)
     assert_int_equal(stack_of(&facts, a100()).attention, TPP_ATTENTION_FLASH2);
 }
 
-/* S21: blocking launches from mid February 2022 on, Omni-Path at a quarter, and half for point to point. */
+/* S21: blocking launches from mid February 2022 on, Omni-Path with one port a ring, 0.30 of all for many, half for point to point. */
 static void bigscience_blocks_launches_from_mid_february(void **state)
 {
     (void)state;
@@ -151,7 +151,8 @@ static void bigscience_blocks_launches_from_mid_february(void **state)
     const struct tpp_stack stack = stack_of(&facts, a100());
     assert_true(stack.launch_blocking);
     assert_int_equal(stack.engine, TPP_ENGINE_DEEPSPEED_PIPELINE);
-    CHECK_NUMBER(stack.nic_ring_efficiency_fraction, 0.25, 1e-12);
+    CHECK_NUMBER(stack.nic_ring_efficiency_fraction, 0.30, 1e-12);
+    assert_true(stack.single_port_rings);
     CHECK_NUMBER(stack.nic_send_recv_efficiency_fraction, 0.45, 1e-12);
     facts.source = "chronicles-prequel.md, 02-11, section";
     assert_false(stack_of(&facts, a100()).launch_blocking);
@@ -159,6 +160,7 @@ static void bigscience_blocks_launches_from_mid_february(void **state)
     assert_true(stack_of(&facts, a100()).launch_blocking);
     facts.network = "8x HDR200 InfiniBand per node";
     CHECK_NUMBER(stack_of(&facts, a100()).nic_ring_efficiency_fraction, 0, 0);
+    assert_false(stack_of(&facts, a100()).single_port_rings);
 }
 
 /* 15.7: without ZeRO bf16 has the pipeline engine's optimizer, whatever the engine. */
