@@ -1,8 +1,10 @@
 #include "cli/launch_script.h"
 
 #include "costmodel/base/units.h"
+#include "planner/rules/rules.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum tpp_code tpp_launch_release(const struct tpp_stack *stack, enum tpp_release *release, struct tpp_error *err)
 {
@@ -44,6 +46,16 @@ static void set_allocator(const struct tpp_memory *memory, struct request_texts 
                                                      .reason = memory->is_replayed ? texts->reason : NULL};
     request->variables = &texts->alloc_conf;
     request->num_variables = 1;
+}
+
+bool tpp_launch_trains(const struct tpp_job_inputs *inputs, struct tpp_error *err)
+{
+    struct tpp_launch_request request = {
+        .model = &inputs->model, .hardware = &inputs->hardware, .job = &inputs->job, .stack = &inputs->stack};
+    request.release = tpp_rules_release(&inputs->stack);
+    return inputs->stack.framework == TPP_FRAMEWORK_MEGATRON_LM ||
+           tpp_launch_check_job(&request, err) != TPP_E_UNSUPPORTED ||
+           (strcmp(err->where, "job.precision") != 0 && strcmp(err->where, "job.task") != 0);
 }
 
 /* `texts` must outlive *request. */

@@ -1,3 +1,4 @@
+#include "planner/rules/rules.h"
 #include "planner/space_parts.h"
 #include "planner/split.h"
 
@@ -116,6 +117,7 @@ enum tpp_code tpp_space_new(const struct tpp_model *model, uint32_t gpus_per_nod
     space->model = model;
     space->job = job;
     space->stack = stack;
+    space->release = tpp_rules_release(stack);
     space->limits = *limits;
     space->gpus_per_node = gpus_per_node;
     add_cells(space);

@@ -2,6 +2,7 @@
 #ifndef TPP_PLANNER_SPACE_PARTS_H
 #define TPP_PLANNER_SPACE_PARTS_H
 
+#include "planner/rules/release.h"
 #include "planner/space.h"
 
 struct tpp_space_sizes {
@@ -12,6 +13,7 @@ struct tpp_space {
     const struct tpp_model *model;
     const struct tpp_job *job;
     const struct tpp_stack *stack;
+    enum tpp_release release; /* that rules are asked for */
     struct tpp_space_limits limits;
     uint32_t gpus_per_node;
     struct tpp_space_sizes *cells;

@@ -16,6 +16,22 @@ struct variants {
     bool can_overlap_reduce, can_overlap_gather;
 };
 
+/* Whether a launch can say how large buckets are: nanotron counts megabytes, the megatron side of ms-swift has no
+ * option, Megatron-LM has one since 0.7. */
+static bool has_bucket_size(const struct tpp_space *space)
+{
+    const enum tpp_framework framework = space->stack->framework;
+    return framework != TPP_FRAMEWORK_MS_SWIFT && framework != TPP_FRAMEWORK_NANOTRON &&
+           space->release >= TPP_RELEASE_0_7;
+}
+
+/* Whether a launch can switch the overlap of reductions off: what wraps a model in nanotron and torchtitan always does.
+ */
+static bool has_overlap_switch(const struct tpp_stack *stack)
+{
+    return stack->framework != TPP_FRAMEWORK_NANOTRON && stack->framework != TPP_FRAMEWORK_TORCHTITAN;
+}
+
 /* What a group's variants differ in. Only what the engine really looks at: Megatron has one bucket size, in use while
  * reductions overlap; DeepSpeed's gather buckets belong to stages 1 and 2, and its pipeline engine overlaps nothing. */
 static struct variants list_variants(const struct tpp_space *space, const struct tpp_strategy *group)
@@ -31,15 +47,15 @@ static struct variants list_variants(const struct tpp_space *space, const struct
     };
     const bool is_single = (uint64_t)group->data_parallel * group->context_parallel == 1;
     const enum tpp_engine engine = space->stack->engine;
-    if (tpp_space_has_deepspeed_pipeline(space, group->pipeline_parallel)) {
+    if (tpp_space_has_deepspeed_pipeline(space, group->pipeline_parallel) || space->release < TPP_RELEASE_0_4) {
         variants.can_overlap_reduce = variants.can_overlap_gather = false;
     }
     if (!space->limits.full_space || is_single) {
         return variants;
     }
     if (engine == TPP_ENGINE_MEGATRON) {
-        variants.num_reduce = NUM_BUCKETS;
-        variants.num_overlaps = variants.can_overlap_gather ? 3 : 2;
+        variants.num_reduce = has_bucket_size(space) ? NUM_BUCKETS : 1;
+        variants.num_overlaps = variants.can_overlap_gather ? 3 : variants.can_overlap_reduce ? 2 : 1;
     } else if (engine == TPP_ENGINE_DEEPSPEED && group->pipeline_parallel == 1 && group->zero_stage > 0) {
         variants.reduce = deepspeed_buckets;
         variants.num_reduce = NUM_BUCKETS;
@@ -48,6 +64,7 @@ static struct variants list_variants(const struct tpp_space *space, const struct
     } else if (engine == TPP_ENGINE_DDP) {
         variants.num_overlaps = 2;
     }
+    variants.num_overlaps = has_overlap_switch(space->stack) ? variants.num_overlaps : 1;
     variants.num_reduce = tpp_pin_is_free(space->limits.reduce_bucket_size) ? variants.num_reduce : 1;
     variants.num_allgather = tpp_pin_is_free(space->limits.allgather_bucket_size) ? variants.num_allgather : 1;
     return variants;

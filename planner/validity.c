@@ -5,10 +5,7 @@
 void tpp_validity_init(const struct tpp_model *model, double compute_capability, const struct tpp_job *job,
                        const struct tpp_stack *stack, struct tpp_validity *validity)
 {
-    *validity = (struct tpp_validity){.has_last = false};
-    if (tpp_release_parse(stack->release, NULL, &validity->release, NULL) != TPP_OK) {
-        validity->release = TPP_RELEASE_NEWEST; /* "25.04" and the like: numbers of the framework's own */
-    }
+    *validity = (struct tpp_validity){.release = tpp_rules_release(stack), .has_last = false};
     tpp_rule_settings_for_job(model, job, stack, compute_capability, &validity->settings);
 }
 

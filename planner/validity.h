@@ -17,7 +17,7 @@ struct tpp_validity { /* a value; one per thread */
     bool has_last, last_answer;
 };
 
-/* The release is the stack's where it names one of Megatron Core, else the newest. */
+/* The release is that of tpp_rules_release. */
 void tpp_validity_init(const struct tpp_model *model, double compute_capability, const struct tpp_job *job,
                        const struct tpp_stack *stack, struct tpp_validity *validity);
 /* Allocates nothing. */

@@ -80,6 +80,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
     {"model.expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"model.expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
+    {"model.hierarchical_context_parallel_sizes", TPP_SET_SPECIAL, 0, NULL},
     {"model.hidden_dropout", TPP_SET_DOUBLE, HERE(hidden_dropout), NULL},
     {"model.microbatch_group_size_per_vp_stage", TPP_SET_NUMBER, RULE(microbatch_group_size), NULL},
     {"model.moe_shared_expert_overlap", TPP_SET_SWITCH, RULE(shared_expert_overlap), NULL},
@@ -173,6 +174,27 @@ static void read_precision(const char *name, struct tpp_rule_settings *rules)
     rules->fp8_param_gather = is_mx || is_current || is_delayed;
 }
 
+/* "[2,4]": ranks of the all-to-all, and of the ring. */
+static void read_hierarchy(const char *list, struct tpp_rule_settings *rules)
+{
+    if (*list == '\0')
+        return;
+    rules->hierarchical_product = 1;
+    rules->hierarchical_first = TPP_RULE_UNSET;
+    for (list += strcspn(list, "0123456789"); *list != '\0'; list += strcspn(list, "0123456789")) {
+        char *end;
+        const long long size = strtoll(list, &end, 10);
+        if (size < 1 || size > TPP_RULE_MAX_SIZE || rules->hierarchical_product > TPP_RULE_MAX_SIZE) {
+            rules->hierarchical_product = 0; /* out of range: refused by name */
+            return;
+        }
+        if (rules->hierarchical_first == TPP_RULE_UNSET)
+            rules->hierarchical_first = size;
+        rules->hierarchical_product *= size;
+        list = end;
+    }
+}
+
 static void read_special(const struct tpp_argument *a, struct tpp_megatron_settings *s)
 {
     const char *name = a->option->name, *value = a->num_values > 0 && !a->is_null ? a->values[0].text : "";
@@ -182,6 +204,8 @@ static void read_special(const struct tpp_argument *a, struct tpp_megatron_setti
         s->rules.pipeline_layout = *value != '\0' ? value : NULL;
     } else if (strcmp(name, "model.cp_comm_type") == 0) {
         s->rules.context_types = bits_of_list(*value != '\0' ? value : "p2p", "p2p|all_gather|a2a|a2a+p2p");
+    } else if (strcmp(name, "model.hierarchical_context_parallel_sizes") == 0) {
+        read_hierarchy(value, &s->rules);
     } else if (strcmp(name, "model.recompute_modules") == 0) {
         s->rules.recompute_modules =
             bits_of_list(value, "core_attn|moe_act|layernorm|mla_up_proj|mlp|moe|shared_experts|gdn_norm_out");
@@ -284,6 +308,15 @@ static void judge_keys(struct tpp_shell_words words, struct tpp_problems *proble
     }
 }
 
+/* Fine-tuning recipes pack their data set; a word about packing may say that it is not. */
+static bool packs_sequences(const struct tpp_megatron_settings *s, struct tpp_shell_words words)
+{
+    for (size_t i = 0; i < words.count; i++)
+        if (strstr(words.items[i].text, "pack") != NULL)
+            return false;
+    return s->gives_checkpoint;
+}
+
 #define MAP(table, needed_names)                                                                                       \
     {                                                                                                                  \
         table, sizeof table / sizeof *table, needed_names, read_special                                                \
@@ -308,6 +341,7 @@ enum tpp_code tpp_bridge_read(struct tpp_shell_words words, const struct tpp_she
         return code;
     }
     *out = defaults(arguments, &is_known);
+    out->rules.packs_sequences = packs_sequences(out, words);
     judge_keys(words, problems);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         tpp_arguments_map(arguments, script, &maps[i], out, problems);

@@ -19,12 +19,9 @@ enum tpp_code tpp_deepspeed_json_check(const struct tpp_launch_request *request,
         {has_buckets && s->overlap_grad_reduce != s->overlap_param_gather, "strategy.overlap_param_gather",
          "overlap_comm stands for both directions"},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},
-        {s->tp_comm_overlap, "strategy.tp_comm_overlap", "it does not overlap tensor-parallel traffic"},
         {s->virtual_pipeline_stages > 1, "strategy.virtual_pipeline_stages", "its stages have one part each"},
         {s->first_stage_layers > 0 || s->last_stage_layers > 0 || s->account_for_embedding || s->account_for_loss,
          "strategy.first_stage_layers", "it divides the layers over stages by itself"},
-        {request->stack->cuda_graphs, "stack.cuda_graphs", "it has no CUDA graphs"},
-        {request->job->precision == TPP_PRECISION_FP8, "job.precision", "it has no FP8 training"},
     };
     snprintf(sentence, sizeof sentence, "%s cannot run this plan:", framework);
     return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another plan or framework",

@@ -7,8 +7,11 @@
 
 #include "planner/launch/script.h"
 
+/* Refuses what no plan can change (tpp_launch_check_job): model, precision, task, stack, release. */
+typedef enum tpp_code tpp_launch_check_function(const struct tpp_launch_request *request, struct tpp_error *err);
 /* Appends to script->out, whose header (tpp_script_header) is the first that it writes. Nodes, GPUs, model and job have
- * been checked. TPP_E_UNSUPPORTED: the framework cannot say the plan; TPP_E_STRATEGY: it would refuse it. */
+ * been checked, by check_job too. TPP_E_UNSUPPORTED: the framework cannot say the plan; TPP_E_STRATEGY: it would
+ * refuse it. */
 typedef enum tpp_code tpp_launch_emit_function(const struct tpp_launch_request *request, struct tpp_script *script,
                                                struct tpp_error *err);
 
@@ -19,6 +22,7 @@ struct tpp_launch_emitter {
     bool has_releases; /* the release of the request is one of this framework: the header names it */
     const struct tpp_launch_option *(*find_option)(
         const char *name); /* its option table; NULL: options are not checked */
+    tpp_launch_check_function *check_job;
     tpp_launch_emit_function *emit;
 };
 
@@ -32,5 +36,9 @@ tpp_launch_emit_function tpp_launch_emit_swift, tpp_launch_emit_trainer; /* trai
 tpp_launch_emit_function tpp_launch_emit_accelerate;                     /* trainer.c */
 tpp_launch_emit_function tpp_launch_emit_nanotron;                       /* config/nanotron.c */
 tpp_launch_emit_function tpp_launch_emit_torchtitan;                     /* config/torchtitan_write.c */
+
+tpp_launch_check_function tpp_launch_check_megatron_lm, tpp_launch_check_megatron_deepspeed,
+    tpp_launch_check_megatron_bridge, tpp_launch_check_swift_megatron, tpp_launch_check_swift, tpp_launch_check_trainer,
+    tpp_launch_check_accelerate, tpp_launch_check_torchtitan, tpp_launch_check_nanotron; /* in the same files */
 
 #endif

@@ -7,21 +7,23 @@
 
 static const struct tpp_launch_emitter emitters[] = {
     {TPP_FRAMEWORK_MEGATRON_LM, TPP_LAUNCH_ANY_ENGINE, "Megatron-LM", true, tpp_launch_option_find,
-     tpp_launch_emit_megatron_lm},
+     tpp_launch_check_megatron_lm, tpp_launch_emit_megatron_lm},
     {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_LAUNCH_ANY_ENGINE, "Megatron-DeepSpeed", false, tpp_deepspeed_option_find,
-     tpp_launch_emit_megatron_deepspeed},
+     tpp_launch_check_megatron_deepspeed, tpp_launch_emit_megatron_deepspeed},
     {TPP_FRAMEWORK_NEMO, 1u << TPP_ENGINE_MEGATRON, "Megatron-Bridge", false, tpp_bridge_option_find,
-     tpp_launch_emit_megatron_bridge},
+     tpp_launch_check_megatron_bridge, tpp_launch_emit_megatron_bridge},
     {TPP_FRAMEWORK_MS_SWIFT, 1u << TPP_ENGINE_MEGATRON, "ms-swift (megatron)", false, tpp_swift_option_find,
-     tpp_launch_emit_swift_megatron},
+     tpp_launch_check_swift_megatron, tpp_launch_emit_swift_megatron},
     {TPP_FRAMEWORK_MS_SWIFT, 1u << TPP_ENGINE_DEEPSPEED, "ms-swift", false, tpp_trainer_option_find,
-     tpp_launch_emit_swift},
+     tpp_launch_check_swift, tpp_launch_emit_swift},
     {TPP_FRAMEWORK_HF_TRAINER, 1u << TPP_ENGINE_DEEPSPEED, "Hugging Face's Trainer", false, tpp_trainer_option_find,
-     tpp_launch_emit_trainer},
+     tpp_launch_check_trainer, tpp_launch_emit_trainer},
     {TPP_FRAMEWORK_HF_TRAINER, 1u << TPP_ENGINE_FSDP1 | 1u << TPP_ENGINE_FSDP2, "accelerate", false,
-     tpp_trainer_option_find, tpp_launch_emit_accelerate},
-    {TPP_FRAMEWORK_TORCHTITAN, TPP_LAUNCH_ANY_ENGINE, "torchtitan", false, NULL, tpp_launch_emit_torchtitan},
-    {TPP_FRAMEWORK_NANOTRON, TPP_LAUNCH_ANY_ENGINE, "nanotron", false, NULL, tpp_launch_emit_nanotron},
+     tpp_trainer_option_find, tpp_launch_check_accelerate, tpp_launch_emit_accelerate},
+    {TPP_FRAMEWORK_TORCHTITAN, TPP_LAUNCH_ANY_ENGINE, "torchtitan", false, NULL, tpp_launch_check_torchtitan,
+     tpp_launch_emit_torchtitan},
+    {TPP_FRAMEWORK_NANOTRON, TPP_LAUNCH_ANY_ENGINE, "nanotron", false, NULL, tpp_launch_check_nanotron,
+     tpp_launch_emit_nanotron},
 };
 #define NUM_EMITTERS (sizeof emitters / sizeof *emitters)
 
@@ -63,6 +65,12 @@ static const struct tpp_launch_emitter *find(const struct tpp_stack *stack)
     return NULL;
 }
 
+enum tpp_code tpp_launch_check_job(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_launch_emitter *emitter = find(request->stack);
+    return emitter == NULL ? fail_not_built(request->stack, err) : emitter->check_job(request, err);
+}
+
 /* With `files` NULL the script writes them by itself. */
 static enum tpp_code emit_checked(const struct tpp_launch_request *request, struct tpp_text *out,
                                   struct tpp_launch_output *files, struct tpp_error *err)
@@ -83,6 +91,8 @@ static enum tpp_code emit_checked(const struct tpp_launch_request *request, stru
     enum tpp_code code = tpp_model_check(request->model, err);
     if (code == TPP_OK)
         code = tpp_job_check(request->job, request->model, err);
+    if (code == TPP_OK)
+        code = emitter->check_job(request, err);
     if (code == TPP_OK)
         code = emitter->emit(request, &script, err);
     if (code == TPP_OK)

@@ -65,9 +65,14 @@ void tpp_launch_output_release(struct tpp_launch_output *launch);
 
 /* Appends one script that writes its configuration files by itself. TPP_E_NOT_BUILT: no script is written for this
  * framework, the hint names those that have one. TPP_E_UNSUPPORTED: the framework, or this release, has no way to say
- * it. TPP_E_STRATEGY: it would refuse it, `where` is the rule's number. TPP_E_USAGE: nodes and GPUs that do not make
- * the job. On failure *out is as it was. */
+ * it; TPP_E_NOT_BUILT: it has, and these scripts do not. TPP_E_STRATEGY: it would refuse it, `where` is the rule's
+ * number. TPP_E_USAGE: nodes and GPUs that do not make the job. On failure *out is as it was. */
 enum tpp_code tpp_launch_emit(const struct tpp_launch_request *request, struct tpp_text *out, struct tpp_error *err);
+
+/* What no plan of the job could change: TPP_E_NOT_BUILT and TPP_E_UNSUPPORTED as above, when the framework, or this
+ * release, cannot train this model in this precision and task; `where` begins with "model", "job", "stack" or
+ * "release". Of the request its model, job, stack, hardware and release are looked at. */
+enum tpp_code tpp_launch_check_job(const struct tpp_launch_request *request, struct tpp_error *err);
 
 /* True when tpp_launch_emit would write a script; else *err (may be NULL) says why not. */
 bool tpp_launch_can_express(const struct tpp_launch_request *request, struct tpp_error *err);

@@ -11,44 +11,27 @@
 
 #define NAME "Megatron-Bridge"
 
-static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+#define CANNOT NAME " cannot run this plan:"
+#define CHOOSE "choose another plan or framework"
+
+enum tpp_code tpp_launch_check_megatron_bridge(const struct tpp_launch_request *request, struct tpp_error *err)
 {
-    const struct tpp_strategy *s = request->strategy;
     const struct tpp_stack *stack = request->stack;
     const struct tpp_job *job = request->job;
-    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
     struct tpp_stack usual;
     tpp_stack_defaults(stack->framework, &request->hardware->gpu, job, &usual);
     const struct tpp_refusal refusals[] = {
         {job->task == TPP_TASK_QLORA, "job.task", "it trains no quantised weights"},
         {job->task == TPP_TASK_LORA && job->lora_targets == TPP_LORA_QV, "job.lora_targets",
          "q, k and v are one layer there"},
-        {job->task != TPP_TASK_PRETRAIN && s->micro_batch_size > 1, "strategy.micro_batch_size",
-         "packed sequences are trained with a micro-batch of one"},
         {job->precision == TPP_PRECISION_FP32, "job.precision", "its recipes train in 16 bits or FP8"},
         {job->precision == TPP_PRECISION_FP8 || job->precision == TPP_PRECISION_MXFP8, "job.precision",
-         "its precision of that name gathers weights in 8 bits, which a plan does not count"},
+         "its precision of that name gathers weights in 8 bits, which a plan does not count", true},
         {job->optimizer != TPP_OPTIMIZER_ADAMW || job->gradient_type != TPP_GRADIENT_DEFAULT, "job.optimizer",
-         "types of moments and gradients are set in its recipes, not on the command line"},
-        {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet"},
+         "types of moments and gradients are not written yet", true},
+        {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet", true},
         {job->attention_block_length > 0, "job.attention_block_length",
          "masks between documents are the data set's own"},
-        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL, "strategy.dispatch",
-         "other dispatchers than the all-to-all are not written yet"},
-        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet"},
-        {s->zero_stage > 1, "strategy.zero_stage", "Megatron FSDP is not written yet"},
-        {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
-        {s->allgather_bucket_size > 0, "strategy.allgather_bucket_size", "it has no bucket of its own for gathers"},
-        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
-         "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
-        {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
-         "it does not balance layers that do not divide"},
-        {s->context_parallel > 1 && s->context_kind == TPP_CONTEXT_HYBRID, "strategy.context_kind",
-         "hierarchical context parallelism is not written yet"},
-        {is_block && s->recompute_num_layers % s->virtual_pipeline_stages != 0, "strategy.recompute_num_layers",
-         "block recomputation counts layers in each model chunk"},
-        {s->zero_stage == 0 && s->overlap_param_gather, "strategy.overlap_param_gather",
-         "nothing is gathered without a sharded optimizer"},
         {stack->attention != usual.attention, "stack.attention",
          "attention is left to Transformer Engine, which takes another kernel here"},
         {!stack->transformer_engine, "stack.transformer_engine", "its layers are Transformer Engine's"},
@@ -59,10 +42,31 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
         {stack->overlap_p2p != usual.overlap_p2p, "stack.overlap_p2p", "it overlaps transfers of interleaved stages"},
         {stack->vocabulary_multiple != usual.vocabulary_multiple, "stack.vocabulary_multiple",
          "the padding of the vocabulary is the recipe's"},
-        {stack->cuda_graphs, "stack.cuda_graphs", "CUDA graphs are not written yet"},
+        {stack->cuda_graphs, "stack.cuda_graphs", "CUDA graphs are not written yet", true},
     };
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
-                             NAME " cannot run this plan:", "choose another plan or framework", err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+}
+
+static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_strategy *s = request->strategy;
+    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
+    const struct tpp_refusal refusals[] = {
+        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL, "strategy.dispatch",
+         "other dispatchers than the all-to-all are not written yet", true},
+        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
+        {s->zero_stage > 1, "strategy.zero_stage", "Megatron FSDP is not written yet", true},
+        {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
+        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
+         "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
+        {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
+         "it does not balance layers that do not divide"},
+        {is_block && s->recompute_num_layers % s->virtual_pipeline_stages != 0, "strategy.recompute_num_layers",
+         "block recomputation counts layers in each model chunk"},
+        {s->zero_stage == 0 && s->overlap_param_gather, "strategy.overlap_param_gather",
+         "nothing is gathered without a sharded optimizer"},
+    };
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
 }
 
 static void write_switch(struct tpp_script *script, const char *name, bool is_on)
@@ -122,10 +126,23 @@ static void write_recipe(struct tpp_script *script, const struct tpp_launch_requ
     tpp_script_array_end(script);
 }
 
+/* Ranks of the all-to-all, and of the ring of such groups. */
+static void write_hierarchy(struct tpp_script *script, const struct tpp_rule_settings *rules)
+{
+    char sizes[48];
+    if (rules->hierarchical_product == TPP_RULE_UNSET) {
+        tpp_script_expression(script, "model.hierarchical_context_parallel_sizes", "null");
+        return;
+    }
+    snprintf(sizes, sizeof sizes, "[%d,%d]", (int)rules->hierarchical_first,
+             (int)(rules->hierarchical_product / rules->hierarchical_first));
+    tpp_script_word(script, "model.hierarchical_context_parallel_sizes", sizes);
+}
+
 static void write_parallel(struct tpp_script *script, const struct tpp_rule_settings *rules,
                            const struct tpp_strategy *s)
 {
-    static const char *const kinds[] = {"p2p", "all_gather", "a2a"};
+    static const char *const kinds[] = {"p2p", "all_gather", "a2a", "a2a+p2p"};
     const bool is_interleaved = s->virtual_pipeline_stages > 1;
     begin_overrides(script, "PARALLEL_ARGS");
     tpp_script_integer(script, "model.tensor_model_parallel_size", s->tensor_parallel);
@@ -139,6 +156,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     write_switch(script, "model.account_for_loss_in_pipeline_split", s->account_for_loss);
     tpp_script_integer(script, "model.context_parallel_size", s->context_parallel);
     tpp_script_expression(script, "model.cp_comm_type", s->context_parallel > 1 ? kinds[s->context_kind] : "null");
+    write_hierarchy(script, rules);
     write_switch(script, "model.sequence_parallel", s->sequence_parallel);
     if (rules->num_experts != TPP_RULE_UNSET) {
         tpp_script_integer(script, "model.expert_model_parallel_size", s->expert_parallel);

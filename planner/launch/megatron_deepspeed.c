@@ -12,17 +12,14 @@ static bool uses_pipeline_engine(const struct tpp_launch_request *request)
     return request->stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE || request->strategy->pipeline_parallel > 1;
 }
 
+#define CANNOT NAME " cannot run this plan:"
+#define CHOOSE "choose another plan or framework"
+
 static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
 {
     const struct tpp_strategy *s = request->strategy;
-    const struct tpp_stack *stack = request->stack;
     const bool has_stages = s->pipeline_parallel > 1;
-    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
-    const bool has_experts = request->model->num_experts > 0;
     const struct tpp_refusal refusals[] = {
-        {tpp_job_is_adapter(request->job), "job.task", "pretrain_gpt.py trains no adapters"},
-        {request->job->mtp_num_layers > 0, "job.mtp_num_layers", "it has no multi-token prediction"},
-        {tpp_precision_is_fp8(request->job->precision), "job.precision", "it has no FP8 recipes"},
         {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
          "its experts exchange tokens by all-to-all, without overlap"},
         {s->recompute_modules != 0, "strategy.recompute_modules", "it recomputes the attention core or whole layers"},
@@ -35,21 +32,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "strategy.balanced_split", "it gives layers that do not divide to the first stages"},
         {s->context_parallel > 1 && s->context_kind != TPP_CONTEXT_ULYSSES, "strategy.context_kind",
          "its sequence parallelism over ranks is Ulysses"},
-        {is_block && uses_pipeline_engine(request), "strategy.recompute_method",
-         "its pipeline engine recomputes every layer (MD-15)"},
-        {has_experts && s->expert_tensor_parallel != 1 && s->expert_tensor_parallel != s->tensor_parallel,
-         "strategy.expert_tensor_parallel", "experts are whole, or cut like the rest"},
-        {has_experts && s->data_parallel % s->expert_parallel != 0, "strategy.expert_parallel",
-         "experts are spread over data-parallel ranks alone"},
-        {has_experts && uses_pipeline_engine(request), "strategy.pipeline_parallel",
-         "its pipeline engine does not add the experts' loss"},
-        {stack->attention != TPP_ATTENTION_FLASH1 && stack->attention != TPP_ATTENTION_FLASH2 &&
-             stack->attention != TPP_ATTENTION_FUSED_SOFTMAX,
-         "stack.attention", "it has FlashAttention 1 and 2, and its own softmax"},
-        {stack->loss_kernel != TPP_LOSS_UNFUSED, "stack.loss_kernel", "it has no fused cross entropy"},
     };
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
-                             NAME " cannot run this plan:", "choose another plan or framework", err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
 }
 
 static bool has_activation(const struct tpp_model *model)
@@ -101,6 +85,23 @@ static enum tpp_code check_model(const struct tpp_launch_request *request, struc
     };
     return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, "the options of " NAME " cannot describe",
                              "train it with a framework that has this layer", err);
+}
+
+enum tpp_code tpp_launch_check_megatron_deepspeed(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_stack *stack = request->stack;
+    const struct tpp_refusal refusals[] = {
+        {tpp_job_is_adapter(request->job), "job.task", "pretrain_gpt.py trains no adapters"},
+        {request->job->mtp_num_layers > 0, "job.mtp_num_layers", "it has no multi-token prediction"},
+        {tpp_precision_is_fp8(request->job->precision), "job.precision", "it has no FP8 recipes"},
+        {stack->attention != TPP_ATTENTION_FLASH1 && stack->attention != TPP_ATTENTION_FLASH2 &&
+             stack->attention != TPP_ATTENTION_FUSED_SOFTMAX,
+         "stack.attention", "it has FlashAttention 1 and 2, and its own softmax"},
+        {stack->loss_kernel != TPP_LOSS_UNFUSED, "stack.loss_kernel", "it has no fused cross entropy"},
+        {stack->cuda_graphs, "stack.cuda_graphs", "it has no CUDA graphs"},
+    };
+    const enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+    return code != TPP_OK ? code : check_model(request, err);
 }
 
 static void write_required(struct tpp_script *script, const struct tpp_launch_request *request)
@@ -258,8 +259,6 @@ enum tpp_code tpp_launch_emit_megatron_deepspeed(const struct tpp_launch_request
     enum tpp_code code = check_plan(request, err);
     if (code == TPP_OK)
         code = tpp_deepspeed_json_check(request, client, NAME, err);
-    if (code == TPP_OK)
-        code = check_model(request, err);
     if (code == TPP_OK)
         code = tpp_launch_check_rules(request, NAME, &settings, err);
     if (code != TPP_OK)

@@ -28,20 +28,18 @@ static bool shards_unevenly(const struct tpp_strategy *s)
     return s->shard_group > 0 && s->zero_stage > 0 && ranks % s->shard_group != 0;
 }
 
+#define CANNOT "Megatron-LM cannot run this plan:"
+#define CHOOSE "choose another plan, release or framework"
+
 static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
 {
     const struct tpp_strategy *s = request->strategy;
     const struct tpp_stack *stack = request->stack;
-    bool fsdp = stack->engine == TPP_ENGINE_FSDP2;
-    bool adapter = tpp_job_is_adapter(request->job);
-    bool interleaves = s->pipeline_parallel > 1 && s->virtual_pipeline_stages > 1;
+    const bool fsdp = stack->engine == TPP_ENGINE_FSDP2;
+    const bool interleaves = s->pipeline_parallel > 1 && s->virtual_pipeline_stages > 1;
     const struct tpp_refusal refusals[] = {
-        {request->release < OLDEST_RELEASE, "release", "scripts are written for 23.04 and newer"},
-        {stack->engine != TPP_ENGINE_MEGATRON && !fsdp, "stack.engine", "it runs its own data parallelism or FSDP2"},
         {!fsdp && s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine fsdp2"},
         {fsdp && s->zero_stage < 2, "strategy.zero_stage", "FSDP2 shards gradients too"},
-        {fsdp && s->shard_group > 0, "strategy.shard_group", "its FSDP2 shards over all ranks"},
-        {adapter, "job.task", "pretrain_gpt.py trains no adapters"},
         {s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED && s->pipeline_parallel > 1,
          "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
         {s->balanced_split && !is_even(s, request->model), "strategy.balanced_split",
@@ -50,31 +48,18 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "block recomputation counts layers in each model chunk"},
         {s->recompute_modules != 0 && request->release < TPP_RELEASE_0_12, "strategy.recompute_modules",
          "single modules are recomputed from 0.12 on"},
-        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet"},
+        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
         {s->dispatch == TPP_DISPATCH_HYBRIDEP && request->release < TPP_RELEASE_0_16, "strategy.dispatch",
          "HybridEP is there from 0.16 on"},
         {s->dispatch == TPP_DISPATCH_DEEPEP && request->release < TPP_RELEASE_0_12, "strategy.dispatch",
          "DeepEP is there from 0.12 on"},
         {s->expert_overlap && request->release < TPP_RELEASE_0_14, "strategy.expert_overlap",
          "the overlap of expert communication is there from 0.14 on"},
-        {request->job->precision == TPP_PRECISION_MXFP8 && request->release < TPP_RELEASE_0_12, "job.precision",
-         "MXFP8 is there from 0.12 on"},
-        {request->job->precision == TPP_PRECISION_FP8_BLOCK && request->release < TPP_RELEASE_0_13, "job.precision",
-         "block-scaled FP8 is there from 0.13 on"},
-        {request->job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet"},
         {interleaves && stack->overlap_p2p && request->release < TPP_RELEASE_23_06, "stack.overlap_p2p",
          "transfers between stages overlap from 23.06 on"},
         {shards_unevenly(s), "strategy.shard_group", "optimizer instances must be of one size"},
-        {s->allgather_bucket_size > 0 && s->allgather_bucket_size != s->reduce_bucket_size,
-         "strategy.allgather_bucket_size", "it has one bucket size for both directions"},
-        {s->context_parallel > 1 && s->context_kind != TPP_CONTEXT_RING && request->release < TPP_RELEASE_0_10,
-         "strategy.context_kind", "before 0.10 context parallelism is a ring"},
-        {request->model->num_experts > 0 && s->expert_tensor_parallel != s->tensor_parallel &&
-             request->release < TPP_RELEASE_0_10,
-         "strategy.expert_tensor_parallel", "before 0.10 experts are cut like the rest"},
     };
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
-                             "Megatron-LM cannot run this plan:", "choose another plan, release or framework", err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
 }
 
 static void write_required(struct tpp_script *script, const struct tpp_launch_request *request)
@@ -226,8 +211,7 @@ static void write_data_parallel(struct tpp_script *script, const struct tpp_laun
     if (s->overlap_grad_reduce)
         write_optional(script, "--ddp-bucket-size", s->ddp_bucket_size);
     tpp_script_flag_if(script, s->torch_fsdp2, "--use-torch-fsdp2");
-    tpp_script_flag_if(script, s->torch_fsdp2 && !request->strategy->reshard_after_forward,
-                       "--torch-fsdp2-no-reshard-after-forward");
+    tpp_script_flag_if(script, s->keeps_gathered_weights, "--torch-fsdp2-no-reshard-after-forward");
     tpp_script_flag_if(script, !s->gradient_accumulation_fusion, "--no-gradient-accumulation-fusion");
     tpp_script_flag_if(script, s->bf16 && !s->torch_fsdp2 && request->stack->gradient_bytes == 2,
                        "--grad-reduce-in-bf16");
@@ -326,6 +310,52 @@ static void write_kernels(struct tpp_script *script, const struct tpp_launch_req
         tpp_script_word(script, "--cross-entropy-fusion-impl", script->release <= TPP_RELEASE_0_17 ? "te" : "native");
 }
 
+/* Whether the release has every option of the model, the precision and the kernels: they are written, and thrown away.
+ */
+static enum tpp_code check_options(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    struct tpp_rule_settings settings;
+    struct tpp_text text;
+    struct tpp_script script = {.out = &text,
+                                .framework = "Megatron-LM",
+                                .has_releases = true,
+                                .release = request->release,
+                                .find_option = tpp_launch_option_find};
+    tpp_text_init(&text);
+    tpp_rule_settings_for_job(request->model, request->job, request->stack, request->hardware->gpu.compute_capability,
+                              &settings);
+    tpp_megatron_lm_write_model(&script, request);
+    write_precision(&script, &settings);
+    write_kernels(&script, request, &settings);
+    const enum tpp_code code = tpp_text_failed(&text)
+                                   ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while writing options")
+                                   : tpp_script_finish(&script, err);
+    tpp_text_release(&text);
+    return code;
+}
+
+enum tpp_code tpp_launch_check_megatron_lm(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_stack *stack = request->stack;
+    const enum tpp_precision precision = request->job->precision;
+    const struct tpp_refusal refusals[] = {
+        {request->release < OLDEST_RELEASE, "release", "scripts are written for 23.04 and newer"},
+        {stack->engine != TPP_ENGINE_MEGATRON && stack->engine != TPP_ENGINE_FSDP2, "stack.engine",
+         "it runs its own data parallelism or FSDP2"},
+        {tpp_job_is_adapter(request->job), "job.task", "pretrain_gpt.py trains no adapters"},
+        {precision == TPP_PRECISION_MXFP8 && request->release < TPP_RELEASE_0_12, "job.precision",
+         "MXFP8 is there from 0.12 on"},
+        {precision == TPP_PRECISION_FP8_BLOCK && request->release < TPP_RELEASE_0_13, "job.precision",
+         "block-scaled FP8 is there from 0.13 on"},
+        {request->job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet", true},
+    };
+    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+    if (code != TPP_OK)
+        return code;
+    code = tpp_megatron_lm_check_model(request, err);
+    return code != TPP_OK ? code : check_options(request, err);
+}
+
 static void write_training(struct tpp_script *script, const struct tpp_launch_request *request,
                            const struct tpp_rule_settings *s)
 {
@@ -364,8 +394,6 @@ enum tpp_code tpp_launch_emit_megatron_lm(const struct tpp_launch_request *reque
 {
     struct tpp_rule_settings settings;
     enum tpp_code code = check_plan(request, err);
-    if (code == TPP_OK)
-        code = tpp_megatron_lm_check_model(request, err);
     if (code != TPP_OK)
         return code;
     char name[48];

@@ -8,7 +8,8 @@ enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count
 {
     for (size_t i = 0; i < count; i++) {
         if (refusals[i].is_refused)
-            return tpp_fail(err, TPP_E_UNSUPPORTED, refusals[i].where, hint, "%s %s", sentence, refusals[i].reason);
+            return tpp_fail(err, refusals[i].is_ours ? TPP_E_NOT_BUILT : TPP_E_UNSUPPORTED, refusals[i].where, hint,
+                            "%s %s", sentence, refusals[i].reason);
     }
     return TPP_OK;
 }
@@ -32,19 +33,29 @@ enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, c
                                      struct tpp_error *err)
 {
     const struct tpp_strategy *s = request->strategy;
-    const enum tpp_precision precision = request->job->precision;
     const struct tpp_refusal refusals[] = {
         {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
          "other dispatchers than the all-to-all, and their overlap, are not written"},
-        {request->job->mtp_num_layers > 0, "job.mtp_num_layers", "multi-token prediction is not written"},
         {s->recompute_modules != 0, "strategy.recompute_modules", "recomputation of single modules is not written"},
-        {precision == TPP_PRECISION_MXFP8 || precision == TPP_PRECISION_FP8_BLOCK, "job.precision",
-         "block-scaled FP8 is not written"},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "layouts with a shorter last chunk are not written"},
     };
     return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another plan or framework",
                              err);
+}
+
+enum tpp_code tpp_launch_check_plain_job(const struct tpp_launch_request *request, const char *sentence,
+                                         struct tpp_error *err)
+{
+    const struct tpp_job *job = request->job;
+    const struct tpp_refusal refusals[] = {
+        {job->mtp_num_layers > 0, "job.mtp_num_layers", "multi-token prediction is not written", true},
+        {job->precision == TPP_PRECISION_MXFP8 || job->precision == TPP_PRECISION_FP8_BLOCK, "job.precision",
+         "block-scaled FP8 is not written", true},
+        {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written", true},
+        {request->stack->cuda_graphs, "stack.cuda_graphs", "it has no CUDA graphs"},
+    };
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another framework", err);
 }
 
 bool tpp_launch_has_window(const struct tpp_launch_request *request)

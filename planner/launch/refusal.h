@@ -9,9 +9,11 @@ struct tpp_refusal {
     bool is_refused;
     const char *where;  /* "strategy.schedule", "model.norm" */
     const char *reason; /* ends the sentence */
+    bool is_ours;       /* the framework could, these scripts do not say it yet */
 };
 
-/* TPP_E_UNSUPPORTED "<sentence> <reason>" for the first one that is refused. */
+/* "<sentence> <reason>" for the first one that is refused: TPP_E_UNSUPPORTED, or TPP_E_NOT_BUILT when the lack is ours.
+ */
 enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count, const char *sentence,
                                 const char *hint, struct tpp_error *err);
 
@@ -20,11 +22,13 @@ enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count
 enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, const char *framework,
                                      struct tpp_rule_settings *settings, struct tpp_error *err);
 
-/* Refuses what only Megatron-LM's scripts have words for: other dispatchers than the all-to-all and their overlap,
- * multi-token prediction, recomputation of single modules, block-scaled FP8, chunks that hold less. `sentence` as
- * above. */
+/* Refuses the plans that only Megatron-LM's scripts have words for: other dispatchers than the all-to-all and their
+ * overlap, recomputation of single modules, chunks that hold less. `sentence` as above. */
 enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence,
                                      struct tpp_error *err);
+/* Likewise the jobs, whatever the plan: multi-token prediction, block-scaled FP8, token drop, CUDA graphs. */
+enum tpp_code tpp_launch_check_plain_job(const struct tpp_launch_request *request, const char *sentence,
+                                         struct tpp_error *err);
 
 /* True when the sequence reaches beyond a window of some layers. */
 bool tpp_launch_has_window(const struct tpp_launch_request *request);

@@ -7,12 +7,13 @@
 
 #define NAME "ms-swift"
 
-static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+#define CANNOT NAME " cannot run this plan:"
+#define CHOOSE "choose another plan or framework"
+
+enum tpp_code tpp_launch_check_swift_megatron(const struct tpp_launch_request *request, struct tpp_error *err)
 {
-    const struct tpp_strategy *s = request->strategy;
     const struct tpp_stack *stack = request->stack;
     const struct tpp_job *job = request->job;
-    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
     const struct tpp_refusal refusals[] = {
         {job->task == TPP_TASK_QLORA, "job.task", "its megatron side trains no quantised weights"},
         {job->task == TPP_TASK_LORA && job->lora_targets == TPP_LORA_QV, "job.lora_targets",
@@ -20,27 +21,9 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
         {job->hidden_dropout > 0 || job->attention_dropout > 0, "job.hidden_dropout", "dropout is the model's own"},
         {job->precision == TPP_PRECISION_FP32, "job.precision", "it trains in 16 bits or FP8"},
         {job->precision == TPP_PRECISION_MXFP8 || job->precision == TPP_PRECISION_FP8_BLOCK, "job.precision",
-         "block-scaled FP8 is not written yet"},
-        {job->mtp_num_layers > 0, "job.mtp_num_layers", "multi-token prediction is not written yet"},
-        {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet"},
-        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
-         "other dispatchers than the all-to-all, and their overlap, are not written yet"},
-        {s->recompute_modules != 0, "strategy.recompute_modules", "single modules are not written yet"},
-        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet"},
-        {s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine deepspeed"},
-        {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
-        {s->reduce_bucket_size > 0 || s->allgather_bucket_size > 0, "strategy.reduce_bucket_size",
-         "it has no option for bucket sizes"},
-        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
-         "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
-        {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
-         "it does not balance layers that do not divide"},
-        {s->context_parallel > 1 && s->context_kind == TPP_CONTEXT_HYBRID, "strategy.context_kind",
-         "it has no hierarchical context parallelism"},
-        {is_block && s->recompute_num_layers % s->virtual_pipeline_stages != 0, "strategy.recompute_num_layers",
-         "block recomputation counts layers in each model chunk"},
-        {s->zero_stage == 0 && s->overlap_param_gather, "strategy.overlap_param_gather",
-         "nothing is gathered without a sharded optimizer"},
+         "block-scaled FP8 is not written yet", true},
+        {job->mtp_num_layers > 0, "job.mtp_num_layers", "multi-token prediction is not written yet", true},
+        {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet", true},
         {stack->attention == TPP_ATTENTION_FLASH1 || stack->attention == TPP_ATTENTION_EAGER, "stack.attention",
          "it has FlashAttention 2 and 3, and Transformer Engine's own"},
         {!stack->transformer_engine, "stack.transformer_engine", "its layers are Transformer Engine's"},
@@ -48,8 +31,30 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "it has no such kernel"},
         {stack->cuda_graphs, "stack.cuda_graphs", "it has no CUDA graphs"},
     };
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
-                             NAME " cannot run this plan:", "choose another plan or framework", err);
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+}
+
+static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_strategy *s = request->strategy;
+    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
+    const struct tpp_refusal refusals[] = {
+        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
+         "other dispatchers than the all-to-all, and their overlap, are not written yet", true},
+        {s->recompute_modules != 0, "strategy.recompute_modules", "single modules are not written yet", true},
+        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
+        {s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine deepspeed"},
+        {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
+        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
+         "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
+        {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
+         "it does not balance layers that do not divide"},
+        {is_block && s->recompute_num_layers % s->virtual_pipeline_stages != 0, "strategy.recompute_num_layers",
+         "block recomputation counts layers in each model chunk"},
+        {s->zero_stage == 0 && s->overlap_param_gather, "strategy.overlap_param_gather",
+         "nothing is gathered without a sharded optimizer"},
+    };
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
 }
 
 static void write_switch(struct tpp_script *script, const char *name, bool is_on)

@@ -40,13 +40,35 @@ static const struct names swift = {
     .is_swift = true,
 };
 
+#define CHOOSE "choose another plan or framework"
+
+/* FlashAttention runs in 16 bits alone. */
+static enum tpp_code check_job(const struct tpp_launch_request *request, const struct names *names,
+                               struct tpp_error *err)
+{
+    char sentence[64];
+    const enum tpp_attention_kernel attention = request->stack->attention;
+    const struct tpp_job *job = request->job;
+    const struct tpp_refusal refusals[] = {
+        {job->hidden_dropout > 0 || job->attention_dropout > 0, "job.hidden_dropout", "dropout is the model's own"},
+        {tpp_precision_is_fp8(job->precision), "job.precision", "plans are for 16 or 32 bits"},
+        {attention != TPP_ATTENTION_FLASH2 && attention != TPP_ATTENTION_EAGER, "stack.attention",
+         "it has FlashAttention 2 and eager attention"},
+        {job->precision == TPP_PRECISION_FP32 && attention != TPP_ATTENTION_EAGER, "job.precision",
+         "FlashAttention has no 32 bits (eager attention has)"},
+        {job->precision == TPP_PRECISION_FP32 && job->task == TPP_TASK_QLORA, "job.precision",
+         "the adapters of quantised weights are trained in 16 bits"},
+    };
+    snprintf(sentence, sizeof sentence, "%s cannot run this plan:", names->framework);
+    const enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, CHOOSE, err);
+    return code != TPP_OK ? code : tpp_launch_check_plain_job(request, sentence, err);
+}
+
 static enum tpp_code check_plan(const struct tpp_launch_request *request, const struct names *names,
                                 struct tpp_error *err)
 {
     char sentence[64];
     const struct tpp_strategy *s = request->strategy;
-    const struct tpp_stack *stack = request->stack;
-    const struct tpp_job *job = request->job;
     const bool is_partial = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_num_layers > 1;
     const struct tpp_refusal refusals[] = {
         {s->tensor_parallel > 1 && !names->is_fsdp, "strategy.tensor_parallel",
@@ -60,15 +82,9 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, const 
         {s->recompute == TPP_RECOMPUTE_SELECTIVE || is_partial, "strategy.recompute",
          "gradient checkpointing is of every layer, or of none"},
         {s->offload == TPP_OFFLOAD_OPTIMIZER && s->zero_stage == 0, "strategy.offload", "ZeRO moves the optimizer"},
-        {job->hidden_dropout > 0 || job->attention_dropout > 0, "job.hidden_dropout", "dropout is the model's own"},
-        {job->precision == TPP_PRECISION_FP32 || tpp_precision_is_fp8(job->precision), "job.precision",
-         "plans are for 16 bits"},
-        {stack->attention != TPP_ATTENTION_FLASH2 && stack->attention != TPP_ATTENTION_EAGER, "stack.attention",
-         "it has FlashAttention 2 and eager attention"},
     };
     snprintf(sentence, sizeof sentence, "%s cannot run this plan:", names->framework);
-    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence,
-                                           "choose another plan or framework", err);
+    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, CHOOSE, err);
     if (code == TPP_OK)
         code = tpp_launch_check_plain(request, sentence, err);
     if (code == TPP_OK && names->is_fsdp)
@@ -158,7 +174,12 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     /* The Trainer refuses both; FSDP's own does not gather the weights of a layer twice. */
     tpp_script_expression(script, "--gradient_checkpointing",
                           s->recompute == TPP_RECOMPUTE_FULL && !names->is_fsdp ? "true" : "false");
-    tpp_script_expression(script, job->precision == TPP_PRECISION_FP16 ? "--fp16" : "--bf16", "true");
+    if (job->precision == TPP_PRECISION_FP32) { /* newer Trainers take bf16 when nothing is said */
+        tpp_script_expression(script, "--bf16", "false");
+        tpp_script_word(script, "--torch_dtype", "float32");
+    } else {
+        tpp_script_expression(script, job->precision == TPP_PRECISION_FP16 ? "--fp16" : "--bf16", "true");
+    }
     if (job->optimizer == TPP_OPTIMIZER_ADAMW_8BIT)
         tpp_script_word(script, "--optim", "adamw_bnb_8bit");
     tpp_script_word(script, names->attention, attention_of(request, names));
@@ -200,6 +221,21 @@ static enum tpp_code emit(const struct tpp_launch_request *request, struct tpp_s
     else
         tpp_script_torchrun(script, request, "\"$TRAIN_SCRIPT\"", arguments);
     return code;
+}
+
+enum tpp_code tpp_launch_check_trainer(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    return check_job(request, &hugging_face, err);
+}
+
+enum tpp_code tpp_launch_check_accelerate(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    return check_job(request, &accelerate, err);
+}
+
+enum tpp_code tpp_launch_check_swift(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    return check_job(request, &swift, err);
 }
 
 enum tpp_code tpp_launch_emit_trainer(const struct tpp_launch_request *request, struct tpp_script *script,

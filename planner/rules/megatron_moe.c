@@ -150,7 +150,23 @@ static bool grouped_gemm_runs(const struct tpp_rule_context *c)
     return !c->s->grouped_gemm || c->s->compute_capability >= 8.0;
 }
 
+static bool no_expert_parallel(const struct tpp_rule_context *c)
+{
+    return c->s->expert_parallel == 1;
+}
+
+/* The context has the tensor parallel size here: what was asked for is in the settings. */
+static bool experts_are_cut_like_the_rest(const struct tpp_rule_context *c)
+{
+    return !tpp_rule_is_set(c->s->expert_tensor_parallel) || c->s->expert_tensor_parallel == c->tensor_parallel;
+}
+
 static const struct tpp_rule rules[] = {
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_23_06, no_expert_parallel,
+     "expert parallelism is there from 0.4 on", "ep", "use one expert-parallel rank, or a newer release"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_9, experts_are_cut_like_the_rest,
+     "before 0.10 experts are cut by the tensor parallel size like the rest", "tp",
+     "cut experts by the tensor parallel size, or use release 0.10 or newer"},
     {"ML-7", TPP_RULE_AT_BUILD, TPP_RULE_EVER, expert_mlp_divides,
      "the experts' width must be a multiple of the expert tensor parallel size", "moe-ffn etp",
      "set --expert-tensor-parallel-size 1"},

@@ -105,7 +105,29 @@ static bool uses_fsdp_or_others(const struct tpp_rule_context *c)
     return c->fsdp || c->s->checkpoint_format != TPP_RULE_TORCH_DIST || c->s->optimizer != TPP_RULE_ADAM;
 }
 
+static bool has_torch_fsdp2(const struct tpp_rule_context *c)
+{
+    return !c->s->torch_fsdp2;
+}
+
+static bool torch_fsdp2_shards_all(const struct tpp_rule_context *c)
+{
+    return !c->s->torch_fsdp2 || !tpp_rule_is_set(c->s->shard_group);
+}
+
+static bool frees_gathered_weights(const struct tpp_rule_context *c)
+{
+    return !c->s->keeps_gathered_weights;
+}
+
 static const struct tpp_rule fsdp_rules[] = {
+    {"ML-44", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_9, has_torch_fsdp2,
+     "--use-torch-fsdp2 is there from 0.10 on", "", "choose release 0.10 or newer"},
+    {"ML-44", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_12, frees_gathered_weights,
+     "--torch-fsdp2-no-reshard-after-forward is there from 0.13 on", "",
+     "gather weights again, or use a newer release"},
+    {"ML-44", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, torch_fsdp2_shards_all,
+     "--use-torch-fsdp2 shards over all ranks that share weights", "shard-group", "shard over all of them"},
     {"ML-44", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), torch_fsdp2_allowed,
      "--use-torch-fsdp2 needs one stage, no expert parallelism, no distributed optimizer, "
      "--no-gradient-accumulation-fusion, untied embeddings, no fp16 and --ckpt-format torch_dist",
@@ -126,7 +148,44 @@ static const struct tpp_rule fsdp_rules[] = {
      "use --optimizer adam"},
 };
 
+static bool no_overlap(const struct tpp_rule_context *c)
+{
+    return !c->s->overlap_grad_reduce && !c->s->overlap_param_gather;
+}
+
+static bool no_bucket_size(const struct tpp_rule_context *c)
+{
+    return !tpp_rule_is_set(c->s->ddp_bucket_size);
+}
+
+static bool one_optimizer_instance(const struct tpp_rule_context *c)
+{
+    return c->s->optimizer_instances == 1;
+}
+
+static bool no_optimizer_offload(const struct tpp_rule_context *c)
+{
+    return !c->s->optimizer_cpu_offload;
+}
+
+static bool one_bucket_size(const struct tpp_rule_context *c)
+{
+    return !tpp_rule_is_set(c->s->allgather_bucket_size) || c->s->allgather_bucket_size == c->s->ddp_bucket_size;
+}
+
 static const struct tpp_rule rules[] = {
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_23_06, no_overlap,
+     "--overlap-grad-reduce and --overlap-param-gather are there from 0.4 on", "", "reduce after backward"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_6, no_bucket_size,
+     "--ddp-bucket-size is there from 0.7 on", "bucket", "leave the bucket size to the framework"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_9, one_optimizer_instance,
+     "--num-distributed-optimizer-instances is there from 0.10 on", "instances",
+     "shard over all ranks that share weights"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_11, no_optimizer_offload,
+     "--optimizer-cpu-offload is there from 0.12 on", "", "keep the optimizer on the GPU"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_bucket_size,
+     "gathers and reductions have one bucket size, in elements", "gather-bucket bucket",
+     "leave the bucket of gathers to the framework"},
     {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_0_4, TPP_RELEASE_0_7, gather_has_core_models,
      "--overlap-param-gather needs --use-mcore-models in this release", "", "add --use-mcore-models"},
     {"ML-40", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, gather_has_distributed_optimizer,

@@ -84,6 +84,11 @@ static bool instances_divide_experts(const struct tpp_rule_context *c)
     return tpp_rule_divides(c->s->optimizer_instances, c->expert_data_parallel);
 }
 
+static bool no_tensor_overlap(const struct tpp_rule_context *c)
+{
+    return !c->s->tp_comm_overlap;
+}
+
 static bool overlap_has_sequence_parallel(const struct tpp_rule_context *c)
 {
     return !c->s->tp_comm_overlap || c->sequence_parallel;
@@ -138,7 +143,21 @@ static bool uses_context(const struct tpp_rule_context *c)
            tpp_rule_is_set(c->s->hierarchical_product);
 }
 
+static bool no_context_parallel(const struct tpp_rule_context *c)
+{
+    return c->s->context_parallel == 1;
+}
+
+static bool context_is_ring(const struct tpp_rule_context *c)
+{
+    return c->s->context_parallel == 1 || c->s->context_types == TPP_RULE_CONTEXT_P2P;
+}
+
 static const struct tpp_rule context_rules[] = {
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_23_06, no_context_parallel,
+     "context parallelism is there from 0.4 on", "cp", "use one context-parallel rank, or a newer release"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_9, context_is_ring,
+     "before 0.10 context parallelism is a ring", "cp", "use a ring, or release 0.10 or newer"},
     {"ML-8", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, context_cuts_sequence,
      "context parallelism cuts the sequence into 2 * its size", "sequence cp",
      "use a sequence length that is a multiple of twice the context parallel size"},
@@ -187,6 +206,8 @@ static const struct tpp_rule rules[] = {
     {"ML-83", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, mapping_agrees,
      "--use-tp-pp-dp-mapping needs the same pipeline groups for experts and for the rest", "tp cp etp ep pp",
      "drop --use-tp-pp-dp-mapping"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_23_06, no_tensor_overlap,
+     "--tp-comm-overlap is there from 0.4 on", "tp", "drop the overlap, or use a newer release"},
     {"ML-90", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, overlap_has_sequence_parallel,
      "--tp-comm-overlap needs sequence parallelism and more than one tensor-parallel rank", "tp",
      "add --sequence-parallel, or drop --tp-comm-overlap"},

@@ -157,7 +157,22 @@ static bool uses_pipeline(const struct tpp_rule_context *c)
            c->s->pipeline_layout != NULL || c->s->overlap_p2p_warmup_flush || c->s->defer_embedding_wgrad;
 }
 
+static bool no_ends(const struct tpp_rule_context *c)
+{
+    return !has_ends(c);
+}
+
+static bool no_accounting(const struct tpp_rule_context *c)
+{
+    return !accounts(c);
+}
+
 static const struct tpp_rule rules[] = {
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_8, no_ends,
+     "layers of the first and last stage can be given from 0.9 on", "first-layers last-layers",
+     "use even stages, or release 0.9 or newer"},
+    {"ML", TPP_RULE_AT_ARGUMENTS, TPP_RELEASE_V2_6, TPP_RELEASE_0_10, no_accounting,
+     "embedding and loss can be counted as layers from 0.11 on", "", "use even stages, or release 0.11 or newer"},
     {"ML-12", TPP_RULE_SILENT, TPP_RELEASE_0_4, TPP_RELEASE_0_9, layers_divide,
      "layers that do not divide by the stages are dropped without a word in this release", "layers pp",
      "use a pipeline size that divides the layers"},

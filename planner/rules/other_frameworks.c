@@ -90,6 +90,35 @@ static bool experts_without_stage_3(const struct tpp_rule_context *c)
     return !c->is_moe || c->s->zero_stage < 3;
 }
 
+/* The pipeline engine takes --recompute-num-layers of --recompute-method uniform as its interval, and with block none.
+ */
+static bool engine_recomputes_every_layer(const struct tpp_rule_context *c)
+{
+    return !c->s->pipeline_engine || c->s->recompute != TPP_RULE_GRANULARITY_FULL ||
+           c->s->recompute_method != TPP_RULE_METHOD_BLOCK;
+}
+
+/* Stages hand on hidden states alone: the loss that balances the experts is dropped. */
+static bool experts_without_engine(const struct tpp_rule_context *c)
+{
+    return !c->is_moe || !c->s->pipeline_engine;
+}
+
+static bool experts_on_data_ranks(const struct tpp_rule_context *c)
+{
+    return !c->is_moe || tpp_rule_divides(c->s->expert_parallel, c->data_parallel);
+}
+
+static bool experts_whole_or_cut(const struct tpp_rule_context *c)
+{
+    return !c->is_moe || c->expert_tensor_parallel == 1 || c->expert_tensor_parallel == c->tensor_parallel;
+}
+
+static bool no_tensor_overlap(const struct tpp_rule_context *c)
+{
+    return !c->s->tp_comm_overlap;
+}
+
 static const struct tpp_rule deepspeed_rules[] = {
     {"MD-1", TPP_RULE_SILENT, TPP_RULE_EVER, sizes_within_world,
      "tensor and pipeline parallel sizes beyond the world are cut down without a word", "world tp pp",
@@ -127,8 +156,21 @@ static const struct tpp_rule deepspeed_rules[] = {
      "drop one of them"},
     {"MD-17", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, connections_for_sequence,
      "sequence parallelism needs CUDA_DEVICE_MAX_CONNECTIONS=1", "tp", "export CUDA_DEVICE_MAX_CONNECTIONS=1"},
+    {"MD-15", TPP_RULE_SILENT, TPP_RULE_EVER, engine_recomputes_every_layer,
+     "DeepSpeed's pipeline engine recomputes every layer or none: with --recompute-method block, none", "recompute",
+     "use --recompute-method uniform"},
     {"MD-18", TPP_RULE_AT_RUN, TPP_RULE_EVER, experts_without_stage_3, "DeepSpeed refuses experts with ZeRO stage 3",
      "zero", "use stage 2"},
+    {"MD", TPP_RULE_SILENT, TPP_RULE_EVER, experts_without_engine,
+     "DeepSpeed's pipeline engine does not add the loss that balances experts", "experts pp",
+     "use one stage with --no-pipeline-parallel"},
+    {"MD", TPP_RULE_AT_BUILD, TPP_RULE_EVER, experts_on_data_ranks,
+     "experts are spread over data-parallel ranks alone: these must be a multiple of the expert parallel size", "ep dp",
+     "lower the expert parallel size"},
+    {"MD", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, experts_whole_or_cut,
+     "experts are whole, or cut by the tensor parallel size", "etp tp", "use one of the two"},
+    {"MD", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_tensor_overlap, "tensor-parallel traffic does not overlap", "tp",
+     "drop the overlap"},
 };
 
 static bool world_divides(const struct tpp_rule_context *c)
@@ -157,6 +199,16 @@ static bool muon_without_overlap(const struct tpp_rule_context *c)
     return c->s->optimizer != TPP_RULE_MUON || (!c->s->overlap_grad_reduce && !c->s->overlap_param_gather);
 }
 
+static bool no_bucket_size(const struct tpp_rule_context *c)
+{
+    return !tpp_rule_is_set(c->s->ddp_bucket_size) && !tpp_rule_is_set(c->s->allgather_bucket_size);
+}
+
+static bool no_hierarchy(const struct tpp_rule_context *c)
+{
+    return c->s->context_parallel == 1 || !(c->s->context_types & TPP_RULE_CONTEXT_A2A_P2P);
+}
+
 static const struct tpp_rule swift_rules[] = {
     {"SW-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_divides,
      "the number of GPUs must be a multiple of tensor * pipeline * context parallel sizes", "world tp pp cp",
@@ -174,6 +226,10 @@ static const struct tpp_rule swift_rules[] = {
      "add --sequence_parallel true"},
     {"SW-7", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, muon_without_overlap,
      "muon excludes overlap_grad_reduce and overlap_param_gather", "", "use dist_muon, or drop the overlap"},
+    {"SW", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_bucket_size, "bucket sizes cannot be set", "bucket gather-bucket",
+     "leave them to the framework"},
+    {"SW", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_hierarchy, "there is no hierarchical context parallelism", "cp",
+     "use a ring, all-gather or all-to-all"},
 };
 
 /* The sizes as written must make the world exactly. */
@@ -236,6 +292,25 @@ static bool titan_experts_reach(const struct tpp_rule_context *c)
     return !c->is_moe || c->s->expert_parallel >= c->tensor_parallel;
 }
 
+/* Stage 0 are plain replicas (DDP). */
+static bool replicas_are_alone(const struct tpp_rule_context *c)
+{
+    return c->s->zero_stage > 0 || c->model_parallel == 1;
+}
+
+static bool replicas_are_several(const struct tpp_rule_context *c)
+{
+    return c->s->zero_stage > 0 || c->data_parallel > 1;
+}
+
+/* Shards are made of data and context ranks, replicas of what is left of the data ranks. */
+static bool replicas_and_shards_make_world(const struct tpp_rule_context *c)
+{
+    const int64_t context = c->s->context_parallel, shard = c->s->shard_group;
+    return !tpp_rule_is_set(shard) ||
+           (tpp_rule_divides(context, shard) && tpp_rule_divides(shard / context, c->data_parallel));
+}
+
 static const struct tpp_rule torchtitan_rules[] = {
     {"TT-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_is_product,
      "data * context * tensor * pipeline parallel degrees must be the number of GPUs", "world dp cp tp pp",
@@ -250,6 +325,16 @@ static const struct tpp_rule torchtitan_rules[] = {
      "the sequence must be a multiple of tensor * 2 * context parallel degrees", "sequence tp cp", "change seq_len"},
     {"TT-5", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_stages, "no number of layers a stage gives this many stages",
      "vp pp layers", "use one or two stages a rank"},
+    {"TT-7", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, replicas_are_alone,
+     "plain replicas exclude tensor, pipeline and context parallelism", "tp pp cp",
+     "shard with data_parallel_shard_degree, or use replicas alone"},
+    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, replicas_are_several, "one replica is not DDP", "dp",
+     "use the engine fsdp2"},
+    {"TT-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, replicas_and_shards_make_world,
+     "a group of shards holds whole context-parallel groups, and replicas of it make the data-parallel ranks",
+     "shard-group cp dp", "change data_parallel_shard_degree"},
+    {"TT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_bucket_size, "gradients are reduced one layer at a time",
+     "bucket gather-bucket", "leave bucket sizes to the framework"},
     {"TT-8", TPP_RULE_AT_BUILD, TPP_RULE_EVER, all_heads_divide,
      "heads and key/value heads must be multiples of the tensor parallel degree", "heads groups tp",
      "lower tensor_parallel_degree"},
@@ -307,6 +392,11 @@ static bool nanotron_expert_tensor(const struct tpp_rule_context *c)
     return !c->is_moe || c->expert_tensor_parallel == c->tensor_parallel;
 }
 
+static bool nothing_is_offloaded(const struct tpp_rule_context *c)
+{
+    return !c->s->optimizer_cpu_offload;
+}
+
 static const struct tpp_rule nanotron_rules[] = {
     {"NT-1", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, world_is_product,
      "tensor * pipeline * context * data parallel sizes must be the number of GPUs", "world dp tp pp cp",
@@ -334,10 +424,29 @@ static const struct tpp_rule nanotron_rules[] = {
     {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_exchange_of_heads,
      "context parallelism is a ring or gathers keys and values: it exchanges no heads", "cp",
      "use a ring or all-gather"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_bucket_size,
+     "ddp_bucket_cap_mb counts megabytes of all ranks alike: a plan's buckets count elements", "bucket gather-bucket",
+     "leave bucket sizes to the framework"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_tensor_overlap, "there are no user buffers", "tp",
+     "drop the overlap"},
+    {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, nothing_is_offloaded, "nothing is offloaded", "",
+     "keep the optimizer on the GPU"},
     {"NT", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, nanotron_expert_tensor,
      "experts are cut by the tensor parallel size like the rest", "etp tp", "use the tensor parallel size"},
 };
 
+static bool packed_batch_is_one(const struct tpp_rule_context *c)
+{
+    return !c->s->packs_sequences || c->s->micro_batch_size == 1;
+}
+
+static const struct tpp_rule bridge_rules[] = {
+    {"MB", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, packed_batch_is_one,
+     "packed sequences are trained with a micro-batch of one", "micro-batch",
+     "use a micro-batch of 1 and a longer packed sequence"},
+};
+
+const struct tpp_rule_group tpp_rules_bridge = TPP_RULE_GROUP(bridge_rules, NULL);
 const struct tpp_rule_group tpp_rules_deepspeed = TPP_RULE_GROUP(deepspeed_rules, NULL);
 const struct tpp_rule_group tpp_rules_swift = TPP_RULE_GROUP(swift_rules, NULL);
 const struct tpp_rule_group tpp_rules_torchtitan = TPP_RULE_GROUP(torchtitan_rules, NULL);

@@ -121,6 +121,7 @@ struct tpp_rule_settings {
     bool has_lr_warmup_iters, has_lr_warmup_samples, has_lr_warmup_fraction;
     int64_t num_data_sources;
     double lr, min_lr; /* 0 = not given */
+    bool packs_sequences; /* fine-tuning on packed sequences, as Megatron-Bridge and ms-swift do */
     bool has_save, has_save_interval;
 
     /* Model. */
@@ -177,6 +178,7 @@ struct tpp_rule_settings {
     bool precision_aware_optimizer, narrow_state; /* any of the main-grads, main-params, exp-avg types not fp32 */
     bool optimizer_cpu_offload;
     bool torch_fsdp2, megatron_fsdp;
+    bool keeps_gathered_weights; /* of FSDP2, until backward: --torch-fsdp2-no-reshard-after-forward */
     bool gradient_accumulation_fusion;
     bool async_tensor_all_reduce; /* no --no-async-tensor-model-parallel-allreduce (until 0.16) */
     bool mcore_models;            /* --use-mcore-models; without meaning since 0.8 */
@@ -184,6 +186,8 @@ struct tpp_rule_settings {
     enum tpp_rule_checkpoint checkpoint_format;
     int64_t optimizer_instances;
     int64_t ddp_bucket_size, ddp_num_buckets; /* UNSET */
+    int64_t allgather_bucket_size;            /* of gathers alone, elements; UNSET = the framework's default */
+    int64_t shard_group;                      /* ranks that share one copy of the sharded states; UNSET = all */
     int64_t zero_stage;                       /* DeepSpeed and nanotron; torchtitan: 3 */
 
     /* DeepSpeed, torchtitan, nanotron: */
@@ -196,6 +200,10 @@ struct tpp_rule_settings {
     int64_t cuda_device_max_connections; /* UNSET = not set */
     double compute_capability;
 };
+
+/* The release whose rules a plan is judged by: the stack's under Megatron-LM, where it names one; else the newest.
+ * Other frameworks have numbers of their own, which say nothing about Megatron Core. */
+enum tpp_release tpp_rules_release(const struct tpp_stack *stack);
 
 /* What a launch line of `framework` means that gives nothing: sizes 1, everything off, the framework's own defaults, no
  * model, compute capability 9.0. */

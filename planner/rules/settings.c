@@ -8,6 +8,15 @@ static int64_t number(uint64_t value)
     return value > (uint64_t)TPP_RULE_MAX_NUMBER ? TPP_RULE_MAX_NUMBER : (int64_t)value;
 }
 
+enum tpp_release tpp_rules_release(const struct tpp_stack *stack)
+{
+    enum tpp_release release;
+    if (stack->framework != TPP_FRAMEWORK_MEGATRON_LM ||
+        tpp_release_parse(stack->release, NULL, &release, NULL) != TPP_OK)
+        return TPP_RELEASE_NEWEST;
+    return release;
+}
+
 struct tpp_rule_settings tpp_rule_settings_defaults(enum tpp_framework framework)
 {
     return (struct tpp_rule_settings){
@@ -57,6 +66,9 @@ struct tpp_rule_settings tpp_rule_settings_defaults(enum tpp_framework framework
         .optimizer_instances = 1,
         .ddp_bucket_size = TPP_RULE_UNSET,
         .ddp_num_buckets = TPP_RULE_UNSET,
+        .allgather_bucket_size = TPP_RULE_UNSET,
+        .shard_group = TPP_RULE_UNSET,
+        .zero_stage = framework == TPP_FRAMEWORK_TORCHTITAN ? 3 : 0,
         .data_parallel = TPP_RULE_UNSET,
         .cuda_device_max_connections = TPP_RULE_UNSET,
         .compute_capability = 9.0,
@@ -144,6 +156,7 @@ void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_j
     settings->compute_capability = compute_capability;
     settings->has_train_iters = true;
     settings->num_data_sources = 1;
+    settings->packs_sequences = job->task != TPP_TASK_PRETRAIN;
 }
 
 /* Layers a virtual stage where that is all a release knows, or where everything divides; else stages a rank. */
@@ -225,11 +238,15 @@ static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_s
     settings->align_grad_reduce = strategy->align_grad_reduce;
     settings->optimizer_cpu_offload = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
     settings->precision_aware_optimizer = settings->optimizer_cpu_offload || settings->narrow_state;
+    settings->keeps_gathered_weights = settings->torch_fsdp2 && !strategy->reshard_after_forward;
     settings->optimizer_instances = 1;
     if (settings->distributed_optimizer && strategy->shard_group > 0 && ranks > strategy->shard_group)
         settings->optimizer_instances = (ranks + strategy->shard_group - 1) / strategy->shard_group;
     settings->ddp_bucket_size =
         strategy->reduce_bucket_size > 0 ? number(strategy->reduce_bucket_size) : TPP_RULE_UNSET;
+    settings->allgather_bucket_size =
+        strategy->allgather_bucket_size > 0 ? number(strategy->allgather_bucket_size) : TPP_RULE_UNSET;
+    settings->shard_group = strategy->shard_group > 0 ? strategy->shard_group : TPP_RULE_UNSET;
     settings->zero_stage = strategy->zero_stage;
     settings->data_parallel = strategy->data_parallel > 0 ? strategy->data_parallel : TPP_RULE_UNSET;
 }

@@ -63,6 +63,7 @@ extern const struct tpp_rule_group tpp_rules_megatron_fsdp;      /* FSDP, checkp
 extern const struct tpp_rule_group tpp_rules_megatron_memory;    /* recomputation, offload of activations */
 extern const struct tpp_rule_group tpp_rules_megatron_precision;
 extern const struct tpp_rule_group tpp_rules_megatron_training; /* length of training, data, environment */
+extern const struct tpp_rule_group tpp_rules_bridge;            /* Megatron-Bridge, beside those of Megatron Core */
 extern const struct tpp_rule_group tpp_rules_deepspeed;
 extern const struct tpp_rule_group tpp_rules_swift;
 extern const struct tpp_rule_group tpp_rules_trainer; /* Transformers with DeepSpeed: HF Trainer, swift sft */

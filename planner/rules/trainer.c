@@ -130,6 +130,16 @@ static bool is_sixteen_bits(const struct tpp_rule_context *c)
     return c->s->fp8 == TPP_RULE_FP8_NONE;
 }
 
+static bool reduces_layers(const struct tpp_rule_context *c)
+{
+    return !tpp_rule_is_set(c->s->ddp_bucket_size) && !tpp_rule_is_set(c->s->allgather_bucket_size);
+}
+
+static bool no_tensor_overlap(const struct tpp_rule_context *c)
+{
+    return !c->s->tp_comm_overlap;
+}
+
 static const struct tpp_rule fsdp_rules[] = {
     {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, has_no_stages,
      "there is no pipeline or expert parallelism: FSDP shards instead", "pp ep", "lower pp and ep to 1"},
@@ -151,6 +161,10 @@ static const struct tpp_rule fsdp_rules[] = {
      "change the batch"},
     {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, one_precision, "fp16 and bf16 exclude each other", "",
      "drop one of them"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, reduces_layers, "FSDP reduces one layer at a time",
+     "bucket gather-bucket", "leave bucket sizes to the framework"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, no_tensor_overlap, "tensor-parallel traffic does not overlap", "tp",
+     "drop the overlap"},
     {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, is_sixteen_bits, "plans are for 16 or 32 bits", "", "use bf16"},
     {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, recomputes_layers,
      "activation checkpointing is of every layer, one by one, or of none", "", "use recompute=full or none"},

@@ -60,6 +60,9 @@ static const struct named_value named_values[] = {
     SETTING("router-groups", router_num_groups),
     SETTING("group-topk", router_group_topk),
     SETTING("zero", zero_stage),
+    SETTING("bucket", ddp_bucket_size),
+    SETTING("gather-bucket", allgather_bucket_size),
+    SETTING("shard-group", shard_group),
 };
 
 static int64_t number_at(const void *base, size_t offset)

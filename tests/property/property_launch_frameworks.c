@@ -78,6 +78,10 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
     s->virtual_pipeline_stages = is_megatron && s->pipeline_parallel > 1 ? PICK(1, 1, 2) : 1;
     s->context_parallel = PICK(1, 1, 1, 2, 4);
     s->context_kind = is_megatron ? (enum tpp_context_kind)PICK(0, 1, 2) : TPP_CONTEXT_ULYSSES;
+    if (reader->framework == TPP_FRAMEWORK_NEMO && s->context_parallel == 4 && PICK(0, 1) == 1) {
+        s->context_kind = TPP_CONTEXT_HYBRID;
+        s->ulysses_parallel = 2;
+    }
     s->sequence_parallel = s->tensor_parallel > 1;
     s->micro_batch_size = PICK(1, 2, 4);
     s->zero_stage = is_megatron ? PICK(0, 1) : s->pipeline_parallel > 1 ? PICK(0, 1) : PICK(0, 1, 2, 3);

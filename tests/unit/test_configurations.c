@@ -525,7 +525,8 @@ static void check_unwritten(enum tpp_framework framework)
         c.job.precision = i == 4 ? TPP_PRECISION_MXFP8 : i == 5 ? TPP_PRECISION_FP8_BLOCK : TPP_PRECISION_BF16;
         c.strategy.last_chunk_less = i == 6;
         tpp_text_init(&script);
-        assert_int_equal(tpp_launch_emit(&c.request, &script, &err), TPP_E_UNSUPPORTED);
+        assert_int_equal(tpp_launch_emit(&c.request, &script, &err),
+                         strncmp(places[i], "job", 3) == 0 ? TPP_E_NOT_BUILT : TPP_E_UNSUPPORTED);
         assert_string_equal(err.where, places[i]);
         tpp_text_release(&script);
     }

@@ -449,7 +449,7 @@ static void test_old_releases_have_their_own_names(void **state)
     check_refused(&c, TPP_E_UNSUPPORTED, "release"); /* --normalization, --group-query-attention */
     c.model.norm = TPP_NORM_LAYER;
     c.model.num_query_groups = c.model.num_attention_heads;
-    check_refused(&c, TPP_E_UNSUPPORTED, "release"); /* --overlap-grad-reduce */
+    check_refused(&c, TPP_E_STRATEGY, "ML"); /* --overlap-grad-reduce */
     c.strategy.overlap_grad_reduce = c.strategy.overlap_param_gather = false;
     c.job.precision = TPP_PRECISION_FP8;
     start(&c, &run);
@@ -489,7 +489,7 @@ static void test_uneven_stages_need_a_release_that_has_them(void **state)
     start(&c, &run);
     script_run_release(&run);
     c.request.release = TPP_RELEASE_0_8; /* no such option */
-    check_refused(&c, TPP_E_UNSUPPORTED, "release");
+    check_refused(&c, TPP_E_STRATEGY, "ML");
 }
 
 static void test_what_a_release_or_framework_lacks_is_refused(void **state)
@@ -509,13 +509,13 @@ static void test_what_a_release_or_framework_lacks_is_refused(void **state)
     c.strategy.dispatch = TPP_DISPATCH_DEEPEP;
     c.strategy.expert_overlap = true;
     check_refused(&c, TPP_E_UNSUPPORTED, "strategy.expert_overlap");
-    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT; /* its scripts cannot say it, so there is none */
-    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.dispatch");
+    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT; /* its scripts do not say it, so there is none */
+    check_refused(&c, TPP_E_NOT_BUILT, "strategy.dispatch");
     launch_case_init(&c);
     c.stack.framework = TPP_FRAMEWORK_MS_SWIFT;
     c.strategy.recompute = TPP_RECOMPUTE_SELECTIVE;
     c.strategy.recompute_modules = TPP_MODULE_MLP;
-    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.recompute_modules");
+    check_refused(&c, TPP_E_NOT_BUILT, "strategy.recompute_modules");
 }
 
 static void test_recomputation_and_offload_are_said(void **state)

@@ -404,6 +404,136 @@ static void test_nanotron_needs_accumulation_and_no_experts(void **state)
     check_broken(&s, "NT-6");
 }
 
+/* Releases by flags of Megatron-LM: the first that has --context-parallel-size, --expert-model-parallel-size and
+ * --overlap-grad-reduce is 0.4, --ddp-bucket-size 0.7, --decoder-first-pipeline-num-layers 0.9, --cp-comm-type,
+ * --expert-tensor-parallel-size and --use-torch-fsdp2 0.10, --account-for-loss-in-pipeline-split 0.11,
+ * --optimizer-cpu-offload 0.12, --torch-fsdp2-no-reshard-after-forward 0.13. */
+static void check_since(const struct tpp_rule_settings *settings, enum tpp_release first)
+{
+    assert_false(tpp_rules_accept(settings, (enum tpp_release)(first - 1)));
+    assert_true(tpp_rules_accept(settings, first));
+}
+
+static struct tpp_rule_settings whole_model(void)
+{
+    struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_MEGATRON_LM);
+    s.tensor_parallel = s.pipeline_parallel = 1;
+    s.sequence_parallel = false;
+    s.mcore_models = s.distributed_optimizer = true;
+    return s;
+}
+
+static void test_a_plan_needs_a_release_that_can_say_it(void **state)
+{
+    struct tpp_rule_settings s = whole_model();
+    (void)state;
+    s.overlap_grad_reduce = true;
+    check_since(&s, TPP_RELEASE_0_4);
+    s = whole_model();
+    s.context_parallel = 2;
+    check_since(&s, TPP_RELEASE_0_4);
+    s.context_types = TPP_RULE_CONTEXT_ALL_GATHER;
+    check_since(&s, TPP_RELEASE_0_10);
+    s = whole_model();
+    s.ddp_bucket_size = 913000000;
+    check_since(&s, TPP_RELEASE_0_7);
+    s = whole_model();
+    s.pipeline_parallel = 4;
+    s.first_stage_layers = s.last_stage_layers = 6;
+    check_since(&s, TPP_RELEASE_0_9);
+    s = whole_model();
+    s.pipeline_parallel = 3;
+    s.world_size = 6;
+    s.num_layers = 31;
+    s.account_for_embedding = s.account_for_loss = true;
+    check_since(&s, TPP_RELEASE_0_11);
+    s = whole_model();
+    s.optimizer_cpu_offload = s.precision_aware_optimizer = true;
+    check_since(&s, TPP_RELEASE_0_12);
+    s = whole_model();
+    s.num_experts = 8;
+    s.expert_parallel = 4;
+    s.grouped_gemm = true;
+    check_since(&s, TPP_RELEASE_0_4);
+    s.tensor_parallel = 2;
+    s.sequence_parallel = true;
+    s.expert_tensor_parallel = 1;
+    check_since(&s, TPP_RELEASE_0_10);
+}
+
+static void test_sharding_by_torch_needs_a_release_that_can_say_it(void **state)
+{
+    struct tpp_rule_settings s = whole_model();
+    (void)state;
+    s.distributed_optimizer = s.gradient_accumulation_fusion = false;
+    s.torch_fsdp2 = true;
+    assert_false(tpp_rules_accept(&s, TPP_RELEASE_0_9));
+    s.cuda_device_max_connections = 8;
+    assert_true(tpp_rules_accept(&s, TPP_RELEASE_0_12));
+    s.keeps_gathered_weights = true;
+    check_since(&s, TPP_RELEASE_0_13);
+    s.shard_group = 4;
+    check_broken(&s, "ML-44");
+}
+
+static void test_plans_that_a_framework_has_no_words_for_are_refused(void **state)
+{
+    struct tpp_rule_settings s = whole_model();
+    (void)state;
+    s.allgather_bucket_size = 50000000;
+    check_broken(&s, "ML");
+    s.ddp_bucket_size = 50000000; /* one for both */
+    check_kept(&s);
+    s = base_settings(TPP_FRAMEWORK_NEMO);
+    s.micro_batch_size = 2;
+    check_kept(&s);
+    s.packs_sequences = true;
+    check_broken(&s, "MB");
+    s = base_settings(TPP_FRAMEWORK_MS_SWIFT);
+    s.ddp_bucket_size = 50000000;
+    check_broken(&s, "SW");
+    s = base_settings(TPP_FRAMEWORK_NANOTRON);
+    s.ddp_bucket_size = 50000000;
+    check_broken(&s, "NT");
+    s = base_settings(TPP_FRAMEWORK_NANOTRON);
+    s.optimizer_cpu_offload = true;
+    check_broken(&s, "NT");
+    s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
+    s.zero_stage = 0; /* plain replicas, with tp 2 * pp 2 */
+    check_broken(&s, "TT-7");
+    s.tensor_parallel = s.pipeline_parallel = 1;
+    check_kept(&s);
+    s.zero_stage = 3;
+    s.context_parallel = 2;
+    s.shard_group = 3; /* of 4 data ranks: no whole pairs of context ranks */
+    check_broken(&s, "TT-1");
+    s.shard_group = 4; /* 2 data * 2 context, twice */
+    check_kept(&s);
+}
+
+static void test_megatron_deepspeed_cannot_say_every_plan(void **state)
+{
+    struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    (void)state;
+    s.pipeline_engine = true;
+    s.recompute = TPP_RULE_GRANULARITY_FULL;
+    s.recompute_method = TPP_RULE_METHOD_UNIFORM;
+    s.recompute_num_layers = 1;
+    check_kept(&s);
+    s.recompute_method = TPP_RULE_METHOD_BLOCK;
+    check_broken(&s, "MD-15");
+    s = base_settings(TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    s.pipeline_parallel = 1; /* dp 4 */
+    s.num_experts = 8;
+    s.expert_parallel = 4;
+    check_kept(&s);
+    s.expert_parallel = 8; /* more than the data ranks */
+    check_broken(&s, "MD");
+    s.expert_parallel = 4;
+    s.pipeline_engine = true;
+    check_broken(&s, "MD");
+}
+
 static void test_a_framework_without_rules_accepts(void **state)
 {
     struct tpp_rule_settings s = base_settings(TPP_FRAMEWORK_OTHER);
@@ -430,6 +560,10 @@ int main(void)
         cmocka_unit_test(test_transformers_refuses_more_tensor_ranks_than_key_value_heads),
         cmocka_unit_test(test_experts_over_fewer_ranks_than_tensors),
         cmocka_unit_test(test_nanotron_needs_accumulation_and_no_experts),
+        cmocka_unit_test(test_a_plan_needs_a_release_that_can_say_it),
+        cmocka_unit_test(test_sharding_by_torch_needs_a_release_that_can_say_it),
+        cmocka_unit_test(test_plans_that_a_framework_has_no_words_for_are_refused),
+        cmocka_unit_test(test_megatron_deepspeed_cannot_say_every_plan),
         cmocka_unit_test(test_a_framework_without_rules_accepts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,14 +133,10 @@ enum tpp_code tpp_accelerate_check(const struct tpp_launch_request *request, str
          "strategy.shard_group", "replicas and shards must make the data-parallel ranks"},
         {is_first && s->shard_group > 0 && s->shard_group != ranks && s->shard_group != request->gpus_per_node,
          "strategy.shard_group", "HYBRID_SHARD shards over the GPUs of a node"},
-        {s->reduce_bucket_size > 0 || s->allgather_bucket_size > 0, "strategy.reduce_bucket_size",
-         "FSDP reduces one layer at a time"},
         {!s->overlap_grad_reduce || !s->overlap_param_gather, "strategy.overlap_grad_reduce", "FSDP always overlaps"},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},
-        {s->tp_comm_overlap, "strategy.tp_comm_overlap", "it does not overlap tensor-parallel traffic"},
         {s->context_parallel > 1 && request->stack->attention == TPP_ATTENTION_EAGER, "stack.attention",
          "context parallelism needs a fused attention"},
-        {request->stack->cuda_graphs, "stack.cuda_graphs", "it has no CUDA graphs"},
     };
     const enum tpp_code code =
         tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,

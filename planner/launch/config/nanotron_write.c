@@ -81,25 +81,16 @@ static void set_settings(const struct tpp_launch_request *request, struct tpp_na
                                                                : 0;
 }
 
-static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+#define CANNOT "nanotron cannot run this plan:"
+#define CHOOSE "choose another plan or framework"
+
+enum tpp_code tpp_launch_check_nanotron(const struct tpp_launch_request *request, struct tpp_error *err)
 {
-    struct tpp_rule_settings settings;
-    const struct tpp_strategy *s = request->strategy;
     const struct tpp_model *model = request->model;
-    const bool has_stages = s->pipeline_parallel > 1;
     const struct tpp_refusal refusals[] = {
         {tpp_launch_has_window(request), "model.sliding_window", "its attention has no window"},
         {tpp_job_is_adapter(request->job), "job.task", "it trains no adapters"},
         {request->job->precision == TPP_PRECISION_FP8, "job.precision", "it has no FP8 of its own"},
-        {has_stages && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_GPIPE, "strategy.schedule",
-         "its pipeline engines are afab and 1f1b"},
-        {s->reduce_bucket_size > 0 || s->allgather_bucket_size > 0, "strategy.reduce_bucket_size",
-         "the plan's buckets count elements, its own megabytes"},
-        {s->shard_group > 0, "strategy.shard_group", "the optimizer is sharded over all data-parallel ranks"},
-        {s->zero_stage > 0 && request->stack->engine == TPP_ENGINE_DDP, "stack.engine",
-         "the plan's engine has no sharded optimizer"},
-        {s->tp_comm_overlap, "strategy.tp_comm_overlap", "it has no user buffers"},
-        {s->offload != TPP_OFFLOAD_NONE, "strategy.offload", "it offloads nothing"},
         {model->norm != TPP_NORM_RMS || !model->gated_mlp || model->activation != TPP_ACTIVATION_SILU ||
              model->position != TPP_POSITION_ROPE || model->rotary_fraction < 1,
          "model", "its layers are those of Llama and Qwen2: RMSNorm, SwiGLU, rotary positions"},
@@ -113,10 +104,25 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
                                     model->shared_expert_gate || model->router_bias || model->expert_bias),
          "model", "every layer has the same experts, without gates or biases"},
     };
-    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
-                                           "nanotron cannot run this plan:", "choose another plan or framework", err);
+    const enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+    return code != TPP_OK ? code : tpp_launch_check_plain_job(request, CANNOT, err);
+}
+
+static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    struct tpp_rule_settings settings;
+    const struct tpp_strategy *s = request->strategy;
+    const bool has_stages = s->pipeline_parallel > 1;
+    const struct tpp_refusal refusals[] = {
+        {has_stages && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_GPIPE, "strategy.schedule",
+         "its pipeline engines are afab and 1f1b"},
+        {s->shard_group > 0, "strategy.shard_group", "the optimizer is sharded over all data-parallel ranks"},
+        {s->zero_stage > 0 && request->stack->engine == TPP_ENGINE_DDP, "stack.engine",
+         "the plan's engine has no sharded optimizer"},
+    };
+    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
     if (code == TPP_OK)
-        code = tpp_launch_check_plain(request, "nanotron cannot run this plan:", err);
+        code = tpp_launch_check_plain(request, CANNOT, err);
     return code != TPP_OK ? code : tpp_launch_check_rules(request, "nanotron", &settings, err);
 }
 
@@ -124,7 +130,9 @@ enum tpp_code tpp_nanotron_write(const struct tpp_launch_request *request, struc
 {
     struct tpp_nanotron_settings settings;
     const struct tpp_nanotron_settings of_framework = tpp_nanotron_defaults();
-    enum tpp_code code = check_plan(request, err);
+    enum tpp_code code = tpp_launch_check_nanotron(request, err);
+    if (code == TPP_OK)
+        code = check_plan(request, err);
     if (code != TPP_OK)
         return code;
     set_settings(request, &settings);

@@ -80,32 +80,36 @@ static bool has_schedule(const struct tpp_strategy *plan)
            plan->schedule == TPP_SCHEDULE_ZB_V || plan->schedule == TPP_SCHEDULE_DUALPIPEV;
 }
 
+#define CANNOT "torchtitan cannot run this plan:"
+#define CHOOSE "choose another plan or framework"
+
+enum tpp_code tpp_launch_check_torchtitan(const struct tpp_launch_request *request, struct tpp_error *err)
+{
+    const struct tpp_refusal refusals[] = {
+        {tpp_launch_has_window(request), "model.sliding_window", "its attention has no window"},
+        {strcmp(request->stack->release, "main") == 0, "release", "files are written for the releases up to 0.2.2"},
+        {tpp_job_is_adapter(request->job), "job.task", "it trains no adapters"},
+    };
+    const enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+    return code != TPP_OK ? code : tpp_launch_check_plain_job(request, CANNOT, err);
+}
+
 static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
 {
     struct tpp_rule_settings settings;
     const struct tpp_strategy *s = request->strategy;
     const bool ddp = request->stack->engine == TPP_ENGINE_DDP;
-    const uint32_t context = s->context_parallel;
     const struct tpp_refusal refusals[] = {
-        {tpp_launch_has_window(request), "model.sliding_window", "its attention has no window"},
-        {strcmp(request->stack->release, "main") == 0, "release", "files are written for the releases up to 0.2.2"},
-        {tpp_job_is_adapter(request->job), "job.task", "it trains no adapters"},
         {!ddp && s->zero_stage != 3, "strategy.zero_stage", "FSDP2 shards weights, gradients and optimizer: stage 3"},
-        {ddp && (s->zero_stage != 0 || s->tensor_parallel * s->pipeline_parallel * context > 1), "strategy.zero_stage",
-         "plain replicas go with no other parallelism"},
-        {ddp && s->data_parallel == 1, "strategy.data_parallel", "one replica is not DDP"},
-        {s->shard_group % context != 0 || (s->shard_group > 0 && s->data_parallel % (s->shard_group / context) != 0),
-         "strategy.shard_group", "replicas and shards must make the data-parallel ranks"},
+        {ddp && s->zero_stage != 0, "strategy.zero_stage", "plain replicas shard nothing"},
         {!has_schedule(s), "strategy.schedule", "it has no such schedule"},
-        {s->reduce_bucket_size > 0 || s->allgather_bucket_size > 0, "strategy.reduce_bucket_size",
-         "FSDP2 reduces one layer at a time"},
-        {!s->overlap_grad_reduce || !s->overlap_param_gather, "strategy.overlap_grad_reduce", "FSDP2 always overlaps"},
+        {!s->overlap_grad_reduce || (!ddp && !s->overlap_param_gather), "strategy.overlap_grad_reduce",
+         "it always overlaps"},
         {s->balanced_split, "strategy.balanced_split", "the plan's split of layers is another"},
     };
-    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals,
-                                           "torchtitan cannot run this plan:", "choose another plan or framework", err);
+    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
     if (code == TPP_OK)
-        code = tpp_launch_check_plain(request, "torchtitan cannot run this plan:", err);
+        code = tpp_launch_check_plain(request, CANNOT, err);
     return code != TPP_OK ? code : tpp_launch_check_rules(request, "torchtitan", &settings, err);
 }
 
@@ -114,7 +118,9 @@ enum tpp_code tpp_torchtitan_write(const struct tpp_launch_request *request, str
 {
     struct tpp_titan_settings settings;
     const struct tpp_titan_settings of_framework = tpp_titan_defaults();
-    enum tpp_code code = check_plan(request, err);
+    enum tpp_code code = tpp_launch_check_torchtitan(request, err);
+    if (code == TPP_OK)
+        code = check_plan(request, err);
     if (code != TPP_OK)
         return code;
     set_settings(request, &settings);
