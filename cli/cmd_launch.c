@@ -46,7 +46,7 @@ static const struct tpp_option_part launch_parts[] = {
     {NULL},
 };
 
-static enum tpp_code cost_given(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
+static enum tpp_code cost_given(const struct launch_arguments *arguments, struct tpp_job_inputs *inputs,
                                 struct tpp_plan *plan, struct tpp_error *err)
 {
     const enum tpp_code code = tpp_cost_strategy(inputs, &arguments->strategy, plan, NULL, err);
@@ -54,7 +54,7 @@ static enum tpp_code cost_given(const struct launch_arguments *arguments, const 
 }
 
 /* The plan to launch: the one that is named, or the winner of the search. *found is false when nothing fits. */
-static enum tpp_code choose(const struct launch_arguments *arguments, const struct tpp_job_inputs *inputs,
+static enum tpp_code choose(const struct launch_arguments *arguments, struct tpp_job_inputs *inputs,
                             const struct tpp_answer *answer, struct tpp_plan *plan, bool *found, struct tpp_error *err)
 {
     struct tpp_space_limits limits;
@@ -66,6 +66,7 @@ static enum tpp_code choose(const struct launch_arguments *arguments, const stru
         return tpp_fail(err, TPP_E_USAGE, "--placement", "give --strategy too",
                         "a placement needs a strategy: the search uses rank order");
     tpp_limits_resolve(&arguments->pins, &limits);
+    tpp_job_take_stages(arguments->pins.pipeline_parallel, inputs);
     enum tpp_code code = tpp_simulated_list_prepare(&arguments->simulated, &limits, err);
     if (code == TPP_OK)
         code = tpp_find_plans(inputs, &limits, answer, &plans, err);

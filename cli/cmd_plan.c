@@ -136,6 +136,7 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (code == TPP_OK && !tpp_launch_trains(&findings.inputs, err))
         return TPP_E_UNSUPPORTED;
     tpp_limits_resolve(&findings.arguments->pins, &findings.limits);
+    tpp_job_take_stages(findings.arguments->pins.pipeline_parallel, &findings.inputs);
     if (code == TPP_OK)
         code = tpp_simulated_list_prepare(&findings.arguments->simulated, &findings.limits, err);
     if (code == TPP_OK)

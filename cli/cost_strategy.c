@@ -16,11 +16,13 @@ static enum tpp_code cost_stages(struct tpp_evaluator *evaluator, const struct t
     return code;
 }
 
-enum tpp_code tpp_cost_strategy(const struct tpp_job_inputs *inputs, const struct tpp_strategy_arguments *arguments,
+enum tpp_code tpp_cost_strategy(struct tpp_job_inputs *inputs, const struct tpp_strategy_arguments *arguments,
                                 struct tpp_plan *plan, struct tpp_stage_cost **stages, struct tpp_error *err)
 {
     struct tpp_evaluator *evaluator = NULL;
     enum tpp_code code = tpp_strategy_resolve(arguments, inputs, &plan->strategy, err);
+    if (code == TPP_OK)
+        tpp_job_take_stages(plan->strategy.pipeline_parallel, inputs);
     if (code == TPP_OK)
         code = tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
     if (code == TPP_OK)

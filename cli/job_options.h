@@ -67,6 +67,10 @@ extern const struct tpp_option tpp_software_options[];
 extern const struct tpp_option tpp_pin_options[];
 extern const struct tpp_option tpp_limit_options[];
 
+/* DeepSpeed runs several stages by its pipeline engine, whatever was asked for (launch formats, MD-5): *inputs gets
+ * that engine, with its number formats, when `pipeline_parallel` (a pin: negative when free) is above 1. */
+void tpp_job_take_stages(int64_t pipeline_parallel, struct tpp_job_inputs *inputs);
+
 /* Loads model and profile, applies the overrides, fills job and stack. */
 enum tpp_code tpp_job_resolve(const struct tpp_job_arguments *arguments, struct tpp_job_inputs *inputs,
                               struct tpp_error *err);

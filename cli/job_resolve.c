@@ -254,6 +254,14 @@ static enum tpp_code fill_stack(const struct tpp_job_arguments *arguments, const
     return TPP_OK;
 }
 
+void tpp_job_take_stages(int64_t pipeline_parallel, struct tpp_job_inputs *inputs)
+{
+    struct tpp_stack *stack = &inputs->stack;
+    if (pipeline_parallel > 1 && stack->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
+        stack->engine == TPP_ENGINE_DEEPSPEED)
+        tpp_stack_set_engine(stack, TPP_ENGINE_DEEPSPEED_PIPELINE, &inputs->hardware.gpu, &inputs->job);
+}
+
 enum tpp_code tpp_job_resolve(const struct tpp_job_arguments *arguments, struct tpp_job_inputs *inputs,
                               struct tpp_error *err)
 {

@@ -83,6 +83,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.hierarchical_context_parallel_sizes", TPP_SET_SPECIAL, 0, NULL},
     {"model.hidden_dropout", TPP_SET_DOUBLE, HERE(hidden_dropout), NULL},
     {"model.microbatch_group_size_per_vp_stage", TPP_SET_NUMBER, RULE(microbatch_group_size), NULL},
+    {"model.moe_flex_dispatcher_backend", TPP_SET_CHOICE, RULE(flex_backend), "deepep|hybridep"},
     {"model.moe_shared_expert_overlap", TPP_SET_SWITCH, RULE(shared_expert_overlap), NULL},
     {"model.moe_token_dispatcher_type", TPP_SET_CHOICE, RULE(dispatcher), "allgather|alltoall|alltoall_seq|flex"},
     {"model.num_layers_in_first_pipeline_stage", TPP_SET_NUMBER, RULE(first_stage_layers), NULL},

@@ -52,8 +52,6 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const struct tpp_strategy *s = request->strategy;
     const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
     const struct tpp_refusal refusals[] = {
-        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL, "strategy.dispatch",
-         "other dispatchers than the all-to-all are not written yet", true},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
         {s->zero_stage > 1, "strategy.zero_stage", "Megatron FSDP is not written yet", true},
         {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
@@ -126,6 +124,16 @@ static void write_recipe(struct tpp_script *script, const struct tpp_launch_requ
     tpp_script_array_end(script);
 }
 
+static void write_dispatch(struct tpp_script *script, const struct tpp_rule_settings *rules)
+{
+    const bool is_flex = rules->dispatcher == TPP_RULE_FLEX;
+    tpp_script_word(script, "model.moe_token_dispatcher_type", is_flex ? "flex" : "alltoall");
+    tpp_script_expression(script, "model.moe_flex_dispatcher_backend",
+                          !is_flex                                   ? "null"
+                          : rules->flex_backend == TPP_RULE_HYBRIDEP ? "hybridep"
+                                                                     : "deepep");
+}
+
 /* Ranks of the all-to-all, and of the ring of such groups. */
 static void write_hierarchy(struct tpp_script *script, const struct tpp_rule_settings *rules)
 {
@@ -161,7 +169,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     if (rules->num_experts != TPP_RULE_UNSET) {
         tpp_script_integer(script, "model.expert_model_parallel_size", s->expert_parallel);
         tpp_script_integer(script, "model.expert_tensor_parallel_size", rules->expert_tensor_parallel);
-        tpp_script_word(script, "model.moe_token_dispatcher_type", "alltoall");
+        write_dispatch(script, rules);
         write_switch(script, "model.overlap_moe_expert_parallel_comm", s->expert_overlap);
         write_switch(script, "model.moe_shared_expert_overlap", false);
     }

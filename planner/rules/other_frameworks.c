@@ -440,7 +440,18 @@ static bool packed_batch_is_one(const struct tpp_rule_context *c)
     return !c->s->packs_sequences || c->s->micro_batch_size == 1;
 }
 
+/* Its validate_flex_dispatcher_backend; of Blackwell, DeepEP takes B200 and B300 alone, which is not told apart here.
+ */
+static bool flex_knows_gpu(const struct tpp_rule_context *c)
+{
+    return !c->is_moe || c->s->dispatcher != TPP_RULE_FLEX ||
+           (c->s->compute_capability >= 8.0 && c->s->compute_capability < 11.0);
+}
+
 static const struct tpp_rule bridge_rules[] = {
+    {"MB", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, flex_knows_gpu,
+     "DeepEP and HybridEP are for GPUs of compute capability 8, 9 and 10", "ep",
+     "use model.moe_token_dispatcher_type=alltoall"},
     {"MB", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, packed_batch_is_one,
      "packed sequences are trained with a micro-batch of one", "micro-batch",
      "use a micro-batch of 1 and a longer packed sequence"},

@@ -40,6 +40,15 @@ static bool find(const char *text, size_t length, enum tpp_release *out)
     return false;
 }
 
+/* core_v0.1.0 to core_v0.3.0 are tags of the months around 23.04 and 23.06, whose scripts had no numbers of their own.
+ */
+static bool is_between(const char *text)
+{
+    const char *number = strncmp(text, "core_", 5) == 0 ? text + 5 : text;
+    number += *number == 'v' || *number == 'r';
+    return two_numbers(number) == 3 && number[0] == '0' && number[2] >= '1' && number[2] <= '3';
+}
+
 enum tpp_code tpp_release_parse(const char *text, const char *where, enum tpp_release *out, struct tpp_error *err)
 {
     static const char *const prefixes[] = {"core_v", "core_r", "v", ""};
@@ -56,6 +65,9 @@ enum tpp_code tpp_release_parse(const char *text, const char *where, enum tpp_re
         if (strncmp(text, prefixes[i], prefix) == 0 && find(text + prefix, two_numbers(text + prefix), out))
             return TPP_OK;
     }
+    if (is_between(text))
+        return tpp_fail(err, TPP_E_USAGE, where, "use 23.06, the tag beside it, or 0.4",
+                        "the options of Megatron-LM %.40s are not known: the core releases count from 0.4 on", text);
     return tpp_fail(err, TPP_E_USAGE, where, "use one of 23.04, 23.06, 0.4 to 0.19, main or newest",
                     "\"%s\" is not a known release of Megatron-LM", text);
 }
