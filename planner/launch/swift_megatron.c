@@ -15,6 +15,8 @@ enum tpp_code tpp_launch_check_swift_megatron(const struct tpp_launch_request *r
     const struct tpp_stack *stack = request->stack;
     const struct tpp_job *job = request->job;
     const struct tpp_refusal refusals[] = {
+        {tpp_version_is_before(stack->release, 4, 0), "release",
+         "scripts are written with the options of 4.0 and newer", true},
         {job->task == TPP_TASK_QLORA, "job.task", "its megatron side trains no quantised weights"},
         {job->task == TPP_TASK_LORA && job->lora_targets == TPP_LORA_QV, "job.lora_targets",
          "q, k and v are one layer there"},

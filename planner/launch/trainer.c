@@ -49,7 +49,12 @@ static enum tpp_code check_job(const struct tpp_launch_request *request, const s
     char sentence[64];
     const enum tpp_attention_kernel attention = request->stack->attention;
     const struct tpp_job *job = request->job;
+    const char *release = request->stack->release;
     const struct tpp_refusal refusals[] = {
+        {names->is_swift && tpp_version_is_before(release, 4, 0), "release",
+         "scripts are written with the options of 4.0 and newer", true},
+        {names->is_fsdp && request->stack->engine == TPP_ENGINE_FSDP2 && tpp_version_is_before(release, 1, 6),
+         "release", "FSDP2 is there from accelerate 1.6 on"},
         {job->hidden_dropout > 0 || job->attention_dropout > 0, "job.hidden_dropout", "dropout is the model's own"},
         {tpp_precision_is_fp8(job->precision), "job.precision", "plans are for 16 or 32 bits"},
         {attention != TPP_ATTENTION_FLASH2 && attention != TPP_ATTENTION_EAGER, "stack.attention",

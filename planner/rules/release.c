@@ -1,6 +1,7 @@
 /* release.c - names of the releases and how people write them. */
 #include "planner/rules/release.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[TPP_RELEASE_COUNT] = {
@@ -70,6 +71,17 @@ enum tpp_code tpp_release_parse(const char *text, const char *where, enum tpp_re
                         "the options of Megatron-LM %.40s are not known: the core releases count from 0.4 on", text);
     return tpp_fail(err, TPP_E_USAGE, where, "use one of 23.04, 23.06, 0.4 to 0.19, main or newest",
                     "\"%s\" is not a known release of Megatron-LM", text);
+}
+
+bool tpp_version_is_before(const char *text, unsigned major, unsigned minor)
+{
+    text += *text == 'v';
+    if (*text < '0' || *text > '9')
+        return false;
+    char *end;
+    const unsigned long first = strtoul(text, &end, 10);
+    const unsigned long second = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+    return first < major || (first == major && second < minor);
 }
 
 bool tpp_release_in_range(const char *range, size_t length, enum tpp_release release)

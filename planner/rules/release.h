@@ -45,6 +45,9 @@ const char *tpp_release_name(enum tpp_release release);
  * option's name, may be NULL) goes into the error. */
 enum tpp_code tpp_release_parse(const char *text, const char *where, enum tpp_release *out, struct tpp_error *err);
 
+/* True when `text` begins with a number below major.minor ("3.8.1", "v3", "0.34"); false for words ("main") and "". */
+bool tpp_version_is_before(const char *text, unsigned major, unsigned minor);
+
 /* A range of releases in a text: "0.9..0.12", "0.14..", "..0.15". False when the text of `length` bytes is no range. */
 bool tpp_release_in_range(const char *range, size_t length, enum tpp_release release);
 

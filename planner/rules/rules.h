@@ -192,6 +192,7 @@ struct tpp_rule_settings {
 
     /* DeepSpeed, torchtitan, nanotron: */
     bool pipeline_engine;       /* DeepSpeed's, in use for any pipeline_parallel */
+    bool no_parallelism_config; /* accelerate before 1.10 has none: no tensor or context parallelism, no replicas */
     int64_t fsdp_version;       /* 1 or 2 under Hugging Face's Trainer; 0: another engine */
     bool engine_follows_stages; /* a plan: the pipeline engine when there are stages, else --no-pipeline-parallel */
     int64_t data_parallel;      /* as written; UNSET = what is left of the world */

@@ -153,6 +153,7 @@ void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_j
     settings->engine_follows_stages = stack->engine == TPP_ENGINE_DEEPSPEED;
     if (stack->framework == TPP_FRAMEWORK_HF_TRAINER && tpp_engine_is_fsdp(stack->engine))
         settings->fsdp_version = stack->engine == TPP_ENGINE_FSDP2 ? 2 : 1;
+    settings->no_parallelism_config = settings->fsdp_version == 2 && tpp_version_is_before(stack->release, 1, 10);
     settings->compute_capability = compute_capability;
     settings->has_train_iters = true;
     settings->num_data_sources = 1;

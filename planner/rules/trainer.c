@@ -93,6 +93,13 @@ static bool sizes_have_version(const struct tpp_rule_context *c)
     return c->s->fsdp_version == 2 || (c->tensor_parallel == 1 && c->s->context_parallel == 1);
 }
 
+static bool sizes_have_config(const struct tpp_rule_context *c)
+{
+    const struct tpp_rule_settings *s = c->s;
+    return !s->no_parallelism_config ||
+           (c->tensor_parallel == 1 && s->context_parallel == 1 && !tpp_rule_is_set(s->shard_group));
+}
+
 static bool sizes_make_world(const struct tpp_rule_context *c)
 {
     return tpp_rule_divides(c->tensor_parallel * c->s->context_parallel, c->s->world_size) &&
@@ -145,6 +152,9 @@ static const struct tpp_rule fsdp_rules[] = {
      "there is no pipeline or expert parallelism: FSDP shards instead", "pp ep", "lower pp and ep to 1"},
     {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, sizes_have_version,
      "tensor and context parallelism need fsdp_version 2", "tp cp", "set fsdp_version to 2"},
+    {"AC", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, sizes_have_config,
+     "parallelism_config (tp, cp, replicas of shards) is there from accelerate 1.10 on", "tp cp instances",
+     "shard over all ranks, or use a newer release"},
     {"AC", TPP_RULE_AT_RUN, TPP_RULE_EVER, sizes_make_world,
      "dp_replicate * dp_shard * tp * cp must be the number of processes", "world tp cp", "change the sizes"},
     {"AC", TPP_RULE_AT_RUN, TPP_RULE_EVER, has_shards, "FSDP needs more than one rank to shard over", "dp cp instances",

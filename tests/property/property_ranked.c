@@ -144,6 +144,8 @@ static void random_scene(struct tpp_random *random, const struct target *target,
             (enum tpp_release)tpp_random_range(random, TPP_RELEASE_23_04, TPP_RELEASE_COUNT - 1);
         snprintf(scene->stack.release, sizeof scene->stack.release, "%s", tpp_release_name(release));
     }
+    if (tpp_engine_is_fsdp(target->engine) && target->framework == TPP_FRAMEWORK_HF_TRAINER)
+        snprintf(scene->stack.release, sizeof scene->stack.release, "%s", PICK(0, 1) == 1 ? "1.9.0" : "1.10");
     random_limits(random, &scene->limits);
 }
 

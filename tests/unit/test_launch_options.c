@@ -61,6 +61,18 @@ static void test_the_first_core_tags_have_unknown_options(void **state)
     }
 }
 
+static void test_versions_compare_by_number(void **state)
+{
+    (void)state;
+    assert_true(tpp_version_is_before("3.12.6", 4, 0));
+    assert_true(tpp_version_is_before("1.9", 1, 10));
+    assert_true(tpp_version_is_before("v1", 1, 6));
+    assert_false(tpp_version_is_before("1.10.1", 1, 10));
+    assert_false(tpp_version_is_before("4", 4, 0));
+    assert_false(tpp_version_is_before("main", 4, 0));
+    assert_false(tpp_version_is_before("", 4, 0));
+}
+
 static void test_releases_are_in_the_order_of_their_dates(void **state)
 {
     (void)state;
@@ -171,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_releases_are_understood_as_people_write_them),
         cmocka_unit_test(test_other_texts_are_no_release),
         cmocka_unit_test(test_the_first_core_tags_have_unknown_options),
+        cmocka_unit_test(test_versions_compare_by_number),
         cmocka_unit_test(test_releases_are_in_the_order_of_their_dates),
         cmocka_unit_test(test_ranges_of_releases_include_both_ends),
         cmocka_unit_test(test_options_are_sorted_so_that_each_is_found),

@@ -489,6 +489,22 @@ static void test_plans_that_a_framework_has_no_words_for_are_refused(void **stat
     check_kept(&s);
     s.packs_sequences = true;
     check_broken(&s, "MB");
+    s = base_settings(TPP_FRAMEWORK_NEMO);
+    s.num_experts = 8;
+    s.expert_parallel = 2;
+    s.expert_tensor_parallel = 1;
+    s.dispatcher = TPP_RULE_FLEX;
+    s.grouped_gemm = true;
+    check_kept(&s);
+    s.compute_capability = 12.0;
+    check_broken(&s, "MB");
+    s = base_settings(TPP_FRAMEWORK_HF_TRAINER);
+    s.fsdp_version = 2;
+    s.pipeline_parallel = 1; /* tp 2 * dp 4 */
+    s.sequence_parallel = false;
+    check_kept(&s);
+    s.no_parallelism_config = true; /* accelerate 1.9 */
+    check_broken(&s, "AC");
     s = base_settings(TPP_FRAMEWORK_MS_SWIFT);
     s.ddp_bucket_size = 50000000;
     check_broken(&s, "SW");
