@@ -1,11 +1,10 @@
 #include "costmodel/data_parallel.h"
 
 #include "costmodel/kernel_time.h"
+#include "costmodel/schedules/schedule.h"
 
 #include <math.h>
 
-/* Share of a pass that a reduction or gather can hide behind (9.1). */
-static const double hiding_fraction = 0.9;
 /* Host Adam: bytes moved a parameter (states and master weight read and written, gradient read) and the share of the
  * host's memory bandwidth one GPU's process gets; assumed, nobody published it for these nodes. */
 static const double host_adam_bytes = 28, host_adam_bytes_per_second = 20e9;
@@ -46,36 +45,6 @@ struct tpp_replicas tpp_expert_replicas_make(const struct tpp_strategy *strategy
     const uint32_t stride = strategy->expert_parallel * strategy->expert_tensor_parallel;
     const uint32_t ranks = stride > 0 && stage_ranks >= stride ? stage_ranks / stride : 1;
     return replicas_of(strategy, stack, gpus_per_node, ranks, stride);
-}
-
-/* What a transfer hides behind: a pass of one micro-batch through the whole stage, which the interleaved schedule cuts. */
-struct cover {
-    double pass_seconds;
-    double chunks;       /* model chunks of the stage, each with its own reduction and gather */
-    double group;        /* micro-batches that run through one chunk before the next one's turn */
-};
-
-/* Exposed part of a transfer cut in `num_buckets`, with the slow-down (9.1, 9.3). Of v chunks the first v - 1 in line hide
- * behind what the last chunk's turn leaves: a pass of one micro-batch through their own chunk and of a whole group through
- * the chunks after it (Megatron-Core, forward_backward_pipelining_with_interleaving: a chunk's gradients leave after its last
- * micro-batch, its parameters arrive before its first one). The last chunk has its own pass alone. */
-static double overlapped(double transfer_seconds, double num_buckets, const struct cover *cover, double slowdown)
-{
-    const double v = cover->chunks, pass = hiding_fraction * cover->pass_seconds / v;
-    const double in_line = transfer_seconds - pass * (1 + (v - 1) * cover->group);
-    const double last = transfer_seconds / v - pass;
-    const double exposed = fmax(fmax(transfer_seconds / num_buckets, in_line), last);
-    return exposed + slowdown * (transfer_seconds - exposed);
-}
-
-static struct cover cover_of(const struct tpp_strategy *strategy, double pass_seconds)
-{
-    struct cover cover = {.pass_seconds = pass_seconds, .chunks = 1, .group = 1};
-    if (strategy->schedule == TPP_SCHEDULE_INTERLEAVED) {
-        cover.chunks = strategy->virtual_pipeline_stages;
-        cover.group = fmin(strategy->pipeline_parallel, (double)strategy->num_micro_batches);
-    }
-    return cover;
 }
 
 double tpp_deepspeed_bucket_size(uint64_t given)
@@ -125,32 +94,103 @@ struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stac
     return traffic;
 }
 
+/* The gradients or the parameters of a stage on their way: all parts together, whose ranks share the ports. */
+struct transfer {
+    double seconds, bucket_seconds; /* T, t: every bucket is a collective of its own, with its own latency and ramp */
+};
+
+static void add_buckets(const struct tpp_links *links, enum tpp_collective collective, const struct tpp_group *group,
+                        double bytes, double num_buckets, struct transfer *transfer)
+{
+    const double seconds = tpp_collective_seconds(links, collective, group, bytes / num_buckets);
+    transfer->seconds += num_buckets * seconds;
+    transfer->bucket_seconds += seconds;
+}
+
+/* What a transfer runs beside. */
+struct cover {
+    double pass_seconds; /* C: one micro-batch through the whole stage */
+    double stages;       /* p */
+    double chunks;       /* v of the interleaved schedule, each with a reduction and a gather of its own; 1 */
+    double group;        /* micro-batches that run through one chunk before the next one's turn; 1 */
+    double slowdown;     /* sigma, of a whole pass */
+};
+
+static struct cover cover_of(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy, double pass_seconds,
+                             double compute_share)
+{
+    struct cover cover = {.pass_seconds = pass_seconds, .stages = strategy->pipeline_parallel, .chunks = 1, .group = 1,
+                          .slowdown = hardware->overlap_slowdown_fraction * compute_share};
+    if (strategy->schedule == TPP_SCHEDULE_INTERLEAVED) {
+        cover.chunks = strategy->virtual_pipeline_stages;
+        cover.group = fmin(strategy->pipeline_parallel, (double)strategy->num_micro_batches);
+    }
+    return cover;
+}
+
+/* Chunks one after the other, each bucket when its part of the pass is done (or before it begins). */
+static double beside_passes(const struct transfer *transfer, const struct cover *cover)
+{
+    const double T = transfer->seconds, t = transfer->bucket_seconds, v = cover->chunks, C = cover->pass_seconds;
+    const double filled = C * fmin(t / T, 1 / v); /* the pass up to the first full bucket */
+    const double in_line = T - (C / v * (1 + (v - 1) * cover->group) - filled), last = T / v - (C / v - filled);
+    return fmax(t + cover->slowdown * (T - t), fmax(in_line, last));
+}
+
+/* Chunks behind their last passes: all but the last one's transfers hide behind the chunks after it. */
+static double behind_passes(const struct transfer *transfer, const struct cover *cover)
+{
+    const double T = transfer->seconds, v = cover->chunks;
+    return fmax(T / v + cover->slowdown * (T - T / v), T - cover->pass_seconds * (v - 1) / v * cover->group);
+}
+
+/* What the last micro-batch meets on its way down to the first stage: the passes of the other stages, slowed by their
+ * reductions for as long as these or the slowed pass last. */
+static double slowed_on_the_way(const struct transfer *transfer, const struct cover *cover)
+{
+    const double T = transfer->seconds, t = transfer->bucket_seconds, sigma = cover->slowdown;
+    const double pass = cover->pass_seconds * (1 - t / T) / (1 - sigma);
+    return (cover->stages - 1) * sigma * fmin(T - t, pass);
+}
+
+static double reduction_seconds(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                const struct transfer *transfer, const struct cover *cover)
+{
+    const bool is_aligned = stack->engine == TPP_ENGINE_MEGATRON && strategy->align_grad_reduce;
+    if (is_aligned && strategy->schedule == TPP_SCHEDULE_INTERLEAVED)
+        return behind_passes(transfer, cover);
+    const bool is_alone = (is_aligned && strategy->schedule == TPP_SCHEDULE_1F1B) ||
+                          tpp_schedule_info(strategy->schedule)->splits_backward;
+    return beside_passes(transfer, cover) + (is_alone ? 0 : slowed_on_the_way(transfer, cover));
+}
+
 double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const struct tpp_links *links,
                                     const struct tpp_stack *stack, const struct tpp_strategy *strategy,
-                                    const struct tpp_replicas *replicas, const struct tpp_gradient_step *step)
+                                    const struct tpp_gradient_step *step)
 {
-    const struct tpp_gradient_traffic traffic = tpp_gradient_traffic_of(stack, strategy, replicas);
-    if (!traffic.has_any)
-        return 0;
-    const double P = step->parameters, gradient_bytes = stack->reduce_bytes * P, slow = hardware->overlap_slowdown_fraction;
-    /* Each bucket is a collective of its own, with its own latency and ramp. */
-    const double nb = tpp_gradient_num_buckets(stack, replicas, P, traffic.reduce_bucket_size);
-    const double na = tpp_gradient_num_buckets(stack, replicas, P, traffic.gather_bucket_size);
-    const double reduce = nb * tpp_collective_seconds(links, traffic.reduce, &replicas->all, gradient_bytes / nb);
-    const double gather =
-        traffic.gathers
-            ? na * tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, stack->weight_bytes * P / na)
-            : 0;
-    /* ZeRO-2 keeps gradients sharded: every micro-step reduces, behind its own backward. */
+    struct transfer reduce = {0, 0}, gather = {0, 0};
+    struct tpp_gradient_traffic traffic = {0};
+    for (uint32_t i = 0; i < step->num_parts; i++) {
+        const struct tpp_gradient_part *part = &step->parts[i];
+        const struct tpp_gradient_traffic own = tpp_gradient_traffic_of(stack, strategy, part->replicas);
+        if (!own.has_any || part->first_parameters <= 0)
+            continue;
+        traffic = own; /* what overlaps is the same for all */
+        const double nb = tpp_gradient_num_buckets(stack, part->replicas, part->first_parameters, own.reduce_bucket_size);
+        const double na = tpp_gradient_num_buckets(stack, part->replicas, part->mean_parameters, own.gather_bucket_size);
+        add_buckets(links, own.reduce, &part->replicas->all, stack->reduce_bytes * part->first_parameters, nb, &reduce);
+        if (own.gathers)
+            add_buckets(links, TPP_ALL_GATHER, &part->replicas->shard, stack->weight_bytes * part->mean_parameters, na,
+                        &gather);
+    }
+    const struct cover backward = cover_of(hardware, strategy, step->last_backward_seconds, step->backward_compute_share);
+    const struct cover forward = cover_of(hardware, strategy, step->first_forward_seconds, step->forward_compute_share);
     const double steps = traffic.reduces_each_micro_batch ? (double)strategy->num_micro_batches : 1;
-    const struct cover backward = cover_of(strategy, step->last_backward_seconds);
-    const struct cover forward = cover_of(strategy, step->first_forward_seconds);
-    double exposed = steps * reduce + gather;
-    if (traffic.reduce_overlaps)
-        exposed = steps * overlapped(reduce, nb, &backward, slow) + gather;
-    if (traffic.gather_overlaps)
-        exposed += overlapped(gather, na, &forward, slow) - gather;
-    return exposed;
+    const double gathers = strategy->virtual_pipeline_stages > 1 ? 1 : forward.stages;
+    const bool hides_reduction = traffic.reduce_overlaps && reduce.seconds > 0;
+    const bool hides_gather = traffic.gather_overlaps && gather.seconds > 0;
+    return steps * (hides_reduction ? reduction_seconds(stack, strategy, &reduce, &backward) : reduce.seconds) +
+           (hides_gather ? gathers * beside_passes(&gather, &forward) : gather.seconds);
 }
 
 double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack,

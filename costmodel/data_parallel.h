@@ -52,17 +52,44 @@ double tpp_gradient_bucket_size(const struct tpp_stack *stack, const struct tpp_
 double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_replicas *replicas, double parameters,
                                 uint64_t given);
 
+/* Parameters that the same ranks hold: the dense part of the model, or the routed experts. */
+struct tpp_gradient_part {
+    const struct tpp_replicas *replicas;
+    double first_parameters;   /* trainable, on one rank of the first stage, which reduces last */
+    double mean_parameters;    /* the same, mean of all stages: each gathers before its first pass */
+};
+#define TPP_MAX_GRADIENT_PARTS 2
+
 struct tpp_gradient_step {
-    double parameters;         /* trainable, on one rank of the stage */
-    double last_backward_seconds, first_forward_seconds; /* one micro-batch of the whole stage; ZeRO-2 hides the
-                                                            reduction of every micro-step behind the former */
+    struct tpp_gradient_part parts[TPP_MAX_GRADIENT_PARTS];
+    uint32_t num_parts;
+    double last_backward_seconds; /* one micro-batch of the whole first stage; ZeRO-2 hides the reduction of every micro-step
+                                     behind it */
+    double first_forward_seconds; /* one micro-batch of a mean stage */
+    double backward_compute_share, forward_compute_share; /* what transfers slow of them: the rest waits for transfers of its
+                                                             own */
 };
 
-/* Exposed seconds of gradient reduction and parameter gather of one step, slow-down included (9.1, 15.7). 0 for FSDP and
- * ZeRO-3, whose traffic is in the layers. */
+/* Seconds that gradient reduction and parameter gather of one step add to it, slow-down included (9.1, 15.7). 0 for FSDP and
+ * ZeRO-3, whose traffic is in the layers. With T a transfer of all parts in buckets of t each (they share the ports), C the
+ * pass that it runs beside, f = t/T, and sigma the slow-down of the share of C that is compute, a reduction adds
+ *
+ *     max(t + sigma (T - t), T - (1 - f) C)
+ *
+ * The pass is slowed by what travels beside it and leaves the last bucket over; or transfers follow one another from the
+ * first full bucket on. A gather is the same backwards in time. (9.1 adds sigma of what is hidden to T - 0.9 C: a pass that
+ * waits for transfers anyway does not feel the slow-down.) In a pipeline of p stages and v chunks:
+ *
+ * - Megatron's stages gather when their first pass comes, one after the other: p times that; the interleaved schedule gathers
+ *   everywhere when the step begins (--align-param-gather).
+ * - With align_grad_reduce the first stage alone reduces beside its last pass; interleaved chunks leave whole behind theirs, and
+ *   the last one, T/v, behind everything. Without it the last micro-batch is slowed on every stage that it passes.
+ * - Interleaved chunks but the last hide behind the group of micro-batches that runs through the chunks after them.
+ *
+ * Checked by tests/unit/test_data_parallel.c, and against the simulated step by tests/property/property_simulation.c. */
 double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const struct tpp_links *links,
                                     const struct tpp_stack *stack, const struct tpp_strategy *strategy,
-                                    const struct tpp_replicas *replicas, const struct tpp_gradient_step *step);
+                                    const struct tpp_gradient_step *step);
 
 /* T_opt of 5.4: `parameters` trainable ones on a rank before sharding, in `num_tensors` tensors. */
 double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack,

@@ -68,10 +68,9 @@ static double tied_seconds(const struct tpp_evaluator *evaluator, const struct t
 struct slowest {
     struct tpp_stage stage;       /* slowest one */
     double sum_seconds;           /* of all stages */
-    double sum_forward, sum_weight;
-    double max_trainable, max_tensors;
-    double first_forward, first_backward;
-    double trainable_first, expert_first, max_expert;
+    double sum_forward, sum_weight, sum_trainable, sum_expert;
+    double max_trainable, max_expert, max_tensors;
+    double first_backward, first_trainable, first_expert;
 };
 
 /* One stage, or `times` equal ones of which this is the first: the first holds the most micro-batches in flight. */
@@ -88,14 +87,15 @@ static void add_stage(const struct tpp_evaluator *evaluator, const struct tpp_st
     if (index == 0 || memory.device_total_bytes > worst->device_total_bytes)
         *worst = memory;
     if (index == 0) {
-        slowest->first_forward = stage.forward_seconds;
         slowest->first_backward = stage.backward_seconds + stage.recompute_seconds;
-        slowest->trainable_first = stage.trainable_parameters;
-        slowest->expert_first = stage.expert_parameters;
+        slowest->first_trainable = stage.trainable_parameters;
+        slowest->first_expert = stage.expert_parameters;
     }
     slowest->sum_seconds += times * stage.seconds;
     slowest->sum_forward += times * stage.forward_seconds;
     slowest->sum_weight += times * stage.weight_seconds;
+    slowest->sum_trainable += times * stage.trainable_parameters;
+    slowest->sum_expert += times * stage.expert_parameters;
     slowest->max_trainable = fmax(slowest->max_trainable, stage.trainable_parameters);
     slowest->max_expert = fmax(slowest->max_expert, stage.expert_parameters);
     slowest->max_tensors = fmax(slowest->max_tensors, stage.num_parameter_tensors);
@@ -119,26 +119,35 @@ static void walk_stages(const struct tpp_evaluator *evaluator, const struct tpp_
     }
 }
 
-/* Gradients and parameters of a step: the dense part over dp*c ranks and the routed experts over theirs, each hidden behind
- * its share of the passes. */
+/* Share of a layer's sections that is compute: transfers inside it are not slowed by others. */
+static double compute_share(const struct tpp_layer *layer, enum tpp_section first, enum tpp_section last)
+{
+    double all = 0, transfers = 0;
+    for (int section = first; section <= (int)last; section++) {
+        all += layer->section_seconds[section];
+        transfers += layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT] +
+                     layer->seconds[section][TPP_PART_EXPERT];
+    }
+    return all > 0 ? 1 - transfers / all : 1;
+}
+
+/* Gradients and parameters of a step: the dense part over dp*c ranks and the routed experts over theirs. */
 static double gradient_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                const struct tpp_assembly *assembly, const struct slowest *slowest)
 {
-    const double all = slowest->trainable_first, parts[2] = {all - slowest->expert_first, slowest->expert_first};
-    const struct tpp_replicas *replicas[2] = {&assembly->replicas, &assembly->expert_replicas};
-    double seconds = 0;
-    for (int i = 0; i < 2; i++) {
-        if (parts[i] <= 0)
-            continue;
-        const struct tpp_gradient_step gradient = {
-            .parameters = parts[i],
-            .last_backward_seconds = slowest->first_backward * parts[i] / all,
-            .first_forward_seconds = slowest->first_forward * parts[i] / all,
-        };
-        seconds += tpp_gradient_exposed_seconds(evaluator->hardware, &evaluator->links, evaluator->stack, strategy,
-                                                replicas[i], &gradient);
-    }
-    return seconds;
+    const double p = strategy->pipeline_parallel;
+    const struct tpp_layer *layer = tpp_stage_layer(assembly, &slowest->stage);
+    const struct tpp_gradient_step gradient = {
+        .parts = {{&assembly->replicas, slowest->first_trainable - slowest->first_expert,
+                   (slowest->sum_trainable - slowest->sum_expert) / p},
+                  {&assembly->expert_replicas, slowest->first_expert, slowest->sum_expert / p}},
+        .num_parts = evaluator->model->num_experts > 0 ? 2 : 1,
+        .last_backward_seconds = slowest->first_backward,
+        .first_forward_seconds = slowest->sum_forward / p,
+        .backward_compute_share = compute_share(layer, TPP_SECTION_BACKWARD, TPP_SECTION_WEIGHT),
+        .forward_compute_share = compute_share(layer, TPP_SECTION_FORWARD, TPP_SECTION_FORWARD),
+    };
+    return tpp_gradient_exposed_seconds(evaluator->hardware, &evaluator->links, evaluator->stack, strategy, &gradient);
 }
 
 /* Parameters whose states one rank updates, and what it holds of them before sharding. */

@@ -68,8 +68,11 @@ static enum tpp_code complete(struct plan *plan, struct tpp_random *random, uint
     return tpp_strategy_complete(s, &plan->job, err);
 }
 
+/* Transfers between stages occupy inner stages twice as long as the ends: with fast ports all stages are alike. */
+static const double fast_ports = 50, real_ports = 1;
+
 /* A plan that the evaluator can cost; false when this draw is not one. */
-static bool make_plan(struct tpp_random *random, struct plan *plan)
+static bool make_plan(struct tpp_random *random, double port_factor, struct plan *plan)
 {
     static const uint32_t sizes[] = {1, 2, 4, 8}, chunks[] = {1, 1, 2, 3}, contexts[] = {1, 1, 1, 2};
     static const char *const clusters[] = {"dgx-h100", "dgx-a100-80g"};
@@ -77,8 +80,7 @@ static bool make_plan(struct tpp_random *random, struct plan *plan)
     memset(plan, 0, sizeof(*plan));
     make_model(random, &plan->model);
     assert_int_equal(tpp_hardware_find(clusters[tpp_random_range(random, 0, 1)], &plan->hardware, NULL), TPP_OK);
-    /* Transfers between stages occupy inner stages twice as long as the ends: with fast ports all stages are alike. */
-    plan->hardware.network.nic_bytes_per_second *= 50;
+    plan->hardware.network.nic_bytes_per_second *= port_factor;
     *s = tpp_strategy_defaults();
     s->tensor_parallel = pick(random, sizes, 4);
     s->sequence_parallel = s->tensor_parallel > 1 && tpp_random_range(random, 0, 1);
@@ -175,7 +177,7 @@ static void comparable_mode_agrees_with_the_closed_forms(void **state)
         struct plan plan;
         struct tpp_cost cost;
         struct tpp_simulation_result result;
-        if (!make_plan(&random, &plan) || !simulate(&plan, &options, &cost, &result))
+        if (!make_plan(&random, fast_ports, &plan) || !simulate(&plan, &options, &cost, &result))
             continue;
         const double uneven = unevenness_seconds(&plan, &cost) / cost.step_seconds;
         if (uneven <= 1e-3) {
@@ -204,7 +206,7 @@ static void comparable_mode_is_the_schedule_of_the_plan(void **state)
         struct plan plan;
         struct tpp_cost cost;
         struct tpp_simulation_result result;
-        if (!make_plan(&random, &plan))
+        if (!make_plan(&random, fast_ports, &plan))
             continue;
         if (tpp_random_range(&random, 0, 1))
             plan.model = *tpp_model_preset(models[tpp_random_range(&random, 0, 3)]);
@@ -236,7 +238,7 @@ static void events_agree_where_nothing_overlaps(void **state)
         struct tpp_cost cost;
         struct tpp_simulation_result result;
         struct tpp_simulation_options options = tpp_simulation_options_defaults();
-        if (!make_plan(&random, &plan) || is_in_layers(&plan))
+        if (!make_plan(&random, fast_ports, &plan) || is_in_layers(&plan))
             continue;
         plan.strategy.overlap_grad_reduce = plan.strategy.overlap_param_gather = false;
         /* Operation by operation too: transfers in layers alone on their links take what their closed forms say. */
@@ -252,35 +254,58 @@ static void events_agree_where_nothing_overlaps(void **state)
     assert_true(num_checked > NUM_PLANS / 6 && num_reducing > NUM_PLANS / 10);
 }
 
-/* Overlap is discrete here: what is left of the last bucket, gathers one bucket ahead, compute that waits. The closed form
- * has one number for all of it (0.9 of a pass hides transfers). Single plans differ by a few percent, the mean does not. */
-static void events_stay_near_the_closed_forms_of_overlap(void **state)
+/* Time for which two different transfers wanted the busiest link at once. */
+static double collision_seconds(const struct tpp_simulation_result *result)
+{
+    double longest = 0;
+    for (uint32_t i = 0; i < result->num_contentions; i++)
+        longest = fmax(longest, result->contention[i].collision_seconds);
+    return longest;
+}
+
+struct spread {
+    uint32_t count, num_close; /* within 0.1 % */
+    double sum, worst;
+};
+
+static void add_to(struct spread *spread, double off)
+{
+    spread->count++;
+    spread->num_close += fabs(off) <= 1e-3;
+    spread->sum += fabs(off);
+    if (fabs(off) > fabs(spread->worst))
+        spread->worst = off;
+}
+
+/* Everything overlaps, through ports as they are. Where no two transfers meet on a link both agree: to 0.1 % but for the few
+ * plans whose last bucket is large beside the step. Where they meet the step is longer than the closed forms know, seldom by
+ * more than a few percent. */
+static void events_agree_with_the_closed_forms_of_overlap(void **state)
 {
     (void)state;
-    double worst[2] = {0, 0}, sums[2] = {0, 0};
-    uint32_t counts[2] = {0, 0};
+    struct spread alone = {0}, colliding = {0}, in_layers = {0};
     for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
         struct tpp_random random = {seed};
         struct plan plan;
         struct tpp_cost cost;
         struct tpp_simulation_result result;
         const struct tpp_simulation_options options = tpp_simulation_options_defaults();
-        if (!make_plan(&random, &plan) || !simulate(&plan, &options, &cost, &result) ||
+        if (!make_plan(&random, real_ports, &plan) || !simulate(&plan, &options, &cost, &result) ||
             unevenness_seconds(&plan, &cost) > 1e-3 * cost.step_seconds)
             continue;
-        const int kind = is_in_layers(&plan);
+        const bool is_alone = collision_seconds(&result) < 1e-5 * cost.step_seconds;
         const double off = result.step_seconds / cost.step_seconds - 1;
-        sums[kind] += fabs(off);
-        counts[kind]++;
-        if (fabs(off) > fabs(worst[kind]))
-            worst[kind] = off;
-        check(&plan, seed, result.step_seconds, cost.step_seconds, 0.05);
+        check(&plan, seed, result.step_seconds, cost.step_seconds, is_alone ? 5e-3 : 0.1);
+        add_to(is_in_layers(&plan) ? &in_layers : is_alone ? &alone : &colliding, off);
     }
-    for (int kind = 0; kind < 2; kind++)
-        print_message("# %s: %u plans, mean %.3f %%, worst %+.2f %%\n", kind ? "ZeRO-3 and FSDP" : "gradients in buckets",
-                      counts[kind], 100 * sums[kind] / counts[kind], 100 * worst[kind]);
-    assert_true(counts[0] > NUM_PLANS / 5 && counts[1] > 10);
-    assert_true(sums[0] < 0.003 * counts[0] && sums[1] < 0.01 * counts[1]);
+    const struct spread *all[] = {&alone, &colliding, &in_layers};
+    static const char *const names[] = {"gradients in buckets, alone", "that meet others", "ZeRO-3 and FSDP"};
+    for (int i = 0; i < 3; i++)
+        print_message("# %s: %u plans, %u within 0.1 %%, mean %.3f %%, worst %+.2f %%\n", names[i], all[i]->count,
+                      all[i]->num_close, 100 * all[i]->sum / all[i]->count, 100 * all[i]->worst);
+    assert_true(alone.count > NUM_PLANS / 10 && colliding.count > NUM_PLANS / 40 && in_layers.count > 10);
+    assert_true(alone.num_close >= 0.97 * alone.count && alone.sum < 2e-4 * alone.count);
+    assert_true(colliding.sum < 5e-3 * colliding.count && in_layers.sum < 0.02 * in_layers.count);
 }
 
 /* Any schedule and any plan: two short steps give the long one. Where nothing overlaps and ports are slow, waits build up over
@@ -296,7 +321,7 @@ static void long_steps_are_periodic(void **state)
         struct tpp_evaluator *evaluator;
         double whole, periodic;
         const struct tpp_simulation_options options = tpp_simulation_options_defaults();
-        if (!make_plan(&random, &plan))
+        if (!make_plan(&random, real_ports, &plan)) /* stages differ by their transfers */
             continue;
         struct tpp_strategy *strategy = &plan.strategy;
         if (strategy->pipeline_parallel > 1 && strategy->schedule != TPP_SCHEDULE_INTERLEAVED)
@@ -304,7 +329,6 @@ static void long_steps_are_periodic(void **state)
         strategy->num_micro_batches += strategy->pipeline_parallel * tpp_random_range(&random, 4, 12);
         plan.job.global_batch_size =
             strategy->num_micro_batches * strategy->data_parallel * strategy->micro_batch_size;
-        plan.hardware.network.nic_bytes_per_second /= 50; /* stages differ by their transfers */
         assert_int_equal(
             tpp_evaluator_new(&plan.model, &plan.hardware, &plan.job, &plan.stack, &evaluator, NULL), TPP_OK);
         if (tpp_simulation_step_seconds(evaluator, strategy, &options, &whole, NULL) == TPP_OK) {
@@ -338,7 +362,7 @@ static void stragglers_only_ever_delay(void **state)
         struct tpp_random random = {seed};
         struct plan plan;
         struct tpp_simulation_options options = tpp_simulation_options_defaults();
-        if (!make_plan(&random, &plan))
+        if (!make_plan(&random, fast_ports, &plan))
             continue;
         const double healthy = step_seconds(&plan, &options);
         if (healthy == 0)
@@ -367,7 +391,7 @@ static void jitter_is_repeatable_and_costs_time(void **state)
         struct tpp_random random = {seed};
         struct plan plan;
         struct tpp_simulation_options options = tpp_simulation_options_defaults();
-        if (!make_plan(&random, &plan) || plan.strategy.tensor_parallel < 4)
+        if (!make_plan(&random, fast_ports, &plan) || plan.strategy.tensor_parallel < 4)
             continue;
         const double healthy = step_seconds(&plan, &options);
         if (healthy == 0)
@@ -389,7 +413,7 @@ int main(void)
         cmocka_unit_test(comparable_mode_agrees_with_the_closed_forms),
         cmocka_unit_test(comparable_mode_is_the_schedule_of_the_plan),
         cmocka_unit_test(events_agree_where_nothing_overlaps),
-        cmocka_unit_test(events_stay_near_the_closed_forms_of_overlap),
+        cmocka_unit_test(events_agree_with_the_closed_forms_of_overlap),
         cmocka_unit_test(long_steps_are_periodic),
         cmocka_unit_test(stragglers_only_ever_delay),
         cmocka_unit_test(jitter_is_repeatable_and_costs_time),

@@ -25,13 +25,19 @@ static struct scene scene_of(enum tpp_framework framework, uint32_t reduce_bytes
     return scene;
 }
 
+/* Passes of `compute_seconds`, `compute_share` of them compute. */
+static double exposed_seconds_of_share(const struct scene *scene, double compute_seconds, double compute_share)
+{
+    const struct tpp_gradient_step step = {
+        .parts = {{&scene->replicas, llama3_8b_parameters, llama3_8b_parameters}}, .num_parts = 1,
+        .last_backward_seconds = compute_seconds, .first_forward_seconds = compute_seconds,
+        .backward_compute_share = compute_share, .forward_compute_share = compute_share};
+    return tpp_gradient_exposed_seconds(&scene->hardware, &scene->links, &scene->stack, &scene->strategy, &step);
+}
+
 static double exposed_seconds(const struct scene *scene, double compute_seconds)
 {
-    const struct tpp_gradient_step step = {.parameters = llama3_8b_parameters,
-                                           .last_backward_seconds = compute_seconds,
-                                           .first_forward_seconds = compute_seconds};
-    return tpp_gradient_exposed_seconds(&scene->hardware, &scene->links, &scene->stack, &scene->strategy,
-                                        &scene->replicas, &step);
+    return exposed_seconds_of_share(scene, compute_seconds, 1);
 }
 
 /* `num_buckets` collectives one after the other, of gradients or of bf16 parameters. */
@@ -90,20 +96,98 @@ static void megatron_has_one_bucket_size_for_both_directions(void **state)
                  1e-12);
 }
 
-/* Megatron-Core's interleaved schedule on 4 stages of 2 chunks: the gradients of one chunk leave when its last micro-batch is
- * done, and a group of 4 micro-batches runs backward through the other chunk after that; the other's gradients have the
- * half pass of its own last micro-batch. 0.9 of a pass hides (9.1), the hidden part is slowed by sigma = 0.25. */
-static void chunks_reduce_behind_the_chunks_after_them(void **state)
+/* Transfers longer than the pass follow one another from the first full bucket on: of 41 buckets 40 have a pass to hide
+ * behind, whatever the slow-down. */
+static void long_transfers_outlast_the_pass(void **state)
+{
+    (void)state;
+    const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "zero=1,reduce_bucket=200000000,overlap_param_gather=0");
+    const double reduce = transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 41);
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41);
+    CHECK_NUMBER(exposed_seconds(&scene, 0.2 * reduce), (1 - 0.2 * 40 / 41) * reduce + gather, 1e-12);
+}
+
+/* The half of a pass that waits for transfers of its own is not slowed by others. */
+static void transfers_slow_compute_alone(void **state)
+{
+    (void)state;
+    const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "zero=1,reduce_bucket=200000000,overlap_param_gather=0");
+    const double reduce = transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 41);
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41);
+    CHECK_NUMBER(exposed_seconds_of_share(&scene, 1e3, 0.5), (1.0 / 41 + 0.125 * 40 / 41) * reduce + gather, 1e-12);
+}
+
+/* Dense parameters and experts travel through the same ports: what they take adds up before it hides. */
+static void experts_share_the_ports_of_the_rest(void **state)
+{
+    (void)state;
+    const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "zero=1,reduce_bucket=200000000,overlap_param_gather=0");
+    const double half = llama3_8b_parameters / 2; /* 21 buckets each */
+    const double reduce = 2 * 21 * tpp_collective_seconds(&scene.links, TPP_REDUCE_SCATTER, &scene.replicas.all, 4 * half / 21);
+    const double gather = 2 * 21 * tpp_collective_seconds(&scene.links, TPP_ALL_GATHER, &scene.replicas.shard, 2 * half / 21);
+    const struct tpp_gradient_step step = {.parts = {{&scene.replicas, half, half}, {&scene.replicas, half, half}},
+                                           .num_parts = 2, .last_backward_seconds = 0.2 * reduce,
+                                           .backward_compute_share = 1};
+    CHECK_NUMBER(tpp_gradient_exposed_seconds(&scene.hardware, &scene.links, &scene.stack, &scene.strategy, &step),
+                 (1 - 0.2 * 20 / 21) * reduce + gather, 1e-12);
+}
+
+/* Megatron-Core on 4 stages of 2 chunks. With --align-grad-reduce, on by default, a chunk's gradients leave behind its last
+ * pass: those of one hide behind the 4 micro-batches that run through the other, whose own have nothing left. */
+static void aligned_chunks_reduce_behind_the_chunks_after_them(void **state)
 {
     (void)state;
     const struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4,
                                         "pp=4,vp=2,zero=1,reduce_bucket=200000000,overlap_param_gather=0");
     const double reduce = transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 41);
     const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41);
-    /* A pass of a fifth of the reduction: a tenth a chunk, 0.9 * 5 tenths of it are hidden. */
-    CHECK_NUMBER(exposed_seconds(&scene, 0.2 * reduce), (0.55 + 0.25 * 0.45) * reduce + gather, 1e-12);
-    /* A pass of half of it hides all but the last chunk's, 0.5 - 0.9 * 0.25. */
-    CHECK_NUMBER(exposed_seconds(&scene, 0.5 * reduce), (0.275 + 0.25 * 0.725) * reduce + gather, 1e-12);
+    /* A pass of a tenth of the reduction: a twentieth a chunk, four of them hide. */
+    CHECK_NUMBER(exposed_seconds(&scene, 0.1 * reduce), (1 - 4 * 0.05) * reduce + gather, 1e-12);
+    /* A long one hides a half, and is slowed by it. */
+    CHECK_NUMBER(exposed_seconds(&scene, reduce), (0.5 + 0.25 * 0.5) * reduce + gather, 1e-12);
+}
+
+/* Without it every bucket leaves when it is full, on each stage at another time: 4 + 1 half passes of a fifth hide a half but
+ * for the first bucket's share, and the passes of three other stages are slowed, 0.25 of them while they last 1/0.75. */
+static void stages_that_reduce_on_their_own_slow_one_another(void **state)
+{
+    (void)state;
+    const struct scene scene = scene_of(
+        TPP_FRAMEWORK_MEGATRON_LM, 4, "pp=4,vp=2,zero=1,reduce_bucket=200000000,overlap_param_gather=0,align_grad_reduce=0");
+    const double reduce = transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 41);
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41);
+    CHECK_NUMBER(exposed_seconds(&scene, 0.2 * reduce),
+                 (1 - 5 * 0.1 + 0.2 / 41 + 3 * 0.25 * 0.2 * 40 / 41 / 0.75) * reduce + gather, 1e-12);
+    /* The last chunk alone: its half pass, a fifth, hides all of a half but three tenths and the first bucket's share. */
+    CHECK_NUMBER(exposed_seconds(&scene, 0.4 * reduce),
+                 (0.5 - 0.2 + 0.4 / 41 + 3 * 0.25 * 0.4 * 40 / 41 / 0.75) * reduce + gather, 1e-12);
+}
+
+/* Without chunks the first stage alone reduces beside its last pass when they are aligned. */
+static void the_first_stage_reduces_alone(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4,
+                                  "pp=4,zero=1,reduce_bucket=200000000,overlap_param_gather=0");
+    const double reduce = transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, 41);
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41);
+    CHECK_NUMBER(exposed_seconds(&scene, 1e3), least_seconds(reduce, 41) + gather, 1e-12);
+    scene.strategy.align_grad_reduce = false;
+    CHECK_NUMBER(exposed_seconds(&scene, 1e3), least_seconds(reduce, 41) + 3 * 0.25 * 40 / 41 * reduce + gather, 1e-12);
+}
+
+/* A stage of Megatron gathers when its first pass comes, one after the other; interleaved ones when the step begins. */
+static void stages_gather_one_after_the_other(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "pp=4,zero=1,reduce_bucket=200000000");
+    scene.stack.reduce_bytes = 0; /* gathers alone */
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 41);
+    CHECK_NUMBER(exposed_seconds(&scene, 1e3), 4 * least_seconds(gather, 41), 1e-12);
+    CHECK_NUMBER(exposed_seconds(&scene, 0.2 * gather), 4 * (1 - 0.2 * 40 / 41) * gather, 1e-12);
+    scene.strategy.virtual_pipeline_stages = 2;
+    scene.strategy.schedule = TPP_SCHEDULE_INTERLEAVED;
+    CHECK_NUMBER(exposed_seconds(&scene, 1e3), least_seconds(gather, 41), 1e-12);
 }
 
 static void deepspeed_has_a_bucket_size_for_each_direction(void **state)
@@ -180,7 +264,13 @@ int main(void)
         cmocka_unit_test(bytes_a_step_are_example_e11),
         cmocka_unit_test(megatron_has_one_bucket_when_nothing_overlaps),
         cmocka_unit_test(megatron_has_one_bucket_size_for_both_directions),
-        cmocka_unit_test(chunks_reduce_behind_the_chunks_after_them),
+        cmocka_unit_test(long_transfers_outlast_the_pass),
+        cmocka_unit_test(transfers_slow_compute_alone),
+        cmocka_unit_test(experts_share_the_ports_of_the_rest),
+        cmocka_unit_test(aligned_chunks_reduce_behind_the_chunks_after_them),
+        cmocka_unit_test(stages_that_reduce_on_their_own_slow_one_another),
+        cmocka_unit_test(the_first_stage_reduces_alone),
+        cmocka_unit_test(stages_gather_one_after_the_other),
         cmocka_unit_test(deepspeed_has_a_bucket_size_for_each_direction),
         cmocka_unit_test(replicas_reduce_beside_the_shards),
         cmocka_unit_test(optimizers_move_the_bytes_of_section_5_4),
