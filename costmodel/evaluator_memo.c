@@ -12,10 +12,12 @@ static uint32_t repeated_modules(const struct tpp_evaluator *evaluator, const st
     const struct tpp_stack *stack = evaluator->stack;
     const bool has_layer =
         kind == TPP_LAYER_DECODER || kind == TPP_LAYER_MOE || (kind == TPP_LAYER_HEAD && evaluator->job->mtp_num_layers > 0);
-    if (!has_layer || strategy->recompute == TPP_RECOMPUTE_NONE || stack->framework == TPP_FRAMEWORK_TORCHTITAN)
+    if (!has_layer || strategy->recompute == TPP_RECOMPUTE_NONE)
         return 0;
     if (strategy->recompute == TPP_RECOMPUTE_FULL) /* of the layers; in the head, of the blocks */
         return kind == TPP_LAYER_HEAD ? TPP_MODULE_WHOLE_LAYER : 0;
+    if (stack->framework == TPP_FRAMEWORK_TORCHTITAN)
+        return TPP_MODULE_UNSAVED;
     if (strategy->recompute_modules != 0)
         return strategy->recompute_modules;
     const bool repeats_core = stack->attention >= TPP_FLASH_KERNEL_COUNT || stack->transformer_engine;

@@ -129,7 +129,7 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
                                                                 : op->count * tpp_op_seconds(op, timing);
         layer->seconds[op->section][op->part] += seconds;
         if (op->section == TPP_SECTION_FORWARD && (op->modules & program->axes.recompute_modules) != 0)
-            layer->repeated_seconds += seconds;
+            layer->repeated_seconds += op->repeated_fraction * seconds;
     }
     for (int section = 0; section < TPP_SECTION_COUNT; section++)
         for (int part = 0; part < TPP_PART_COUNT; part++)

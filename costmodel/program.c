@@ -15,7 +15,8 @@ struct tpp_op *tpp_builder_op(struct tpp_builder *builder, const char *name, enu
     assert(program->num_ops < TPP_PROGRAM_MAX_OPS);
     struct tpp_op *op = &program->ops[program->num_ops++];
     *op = (struct tpp_op){.name = name, .kind = kind, .section = section, .part = part, .count = 1,
-                          .hidden_behind = TPP_NO_OP, .modules = builder->modules};
+                          .hidden_behind = TPP_NO_OP, .modules = builder->modules,
+                          .repeated_fraction = 1};
     return op;
 }
 
@@ -127,6 +128,21 @@ static struct tpp_builder builder_start(const struct tpp_model *model, const str
     return builder;
 }
 
+/* torchtitan's selective policy saves every second product (q, v, gate, down), flash attention's result and what reductions and
+ * all-to-alls bring; the rest runs again (4.2 E; its _op_sac_save_list). The products' own shares are in their linears. */
+static void mark_unsaved(struct tpp_program *program)
+{
+    for (uint32_t i = 0; i < program->num_ops; i++) {
+        struct tpp_op *op = &program->ops[i];
+        const bool again = op->kind == TPP_OP_MEMORY || op->kind == TPP_OP_GROUPED_GEMM ||
+                           op->kind == TPP_OP_ATTENTION_GEMM ||
+                           (op->kind == TPP_OP_COMMUNICATION && op->group == TPP_GROUP_TENSOR &&
+                            op->collective == TPP_ALL_GATHER);
+        if (again && op->section == TPP_SECTION_FORWARD)
+            op->modules |= TPP_MODULE_UNSAVED;
+    }
+}
+
 void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job, const struct tpp_stack *stack,
                        const struct tpp_layer_axes *axes, struct tpp_program *program)
 {
@@ -162,6 +178,8 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
         tpp_count_launches(&builder, false);
         break;
     }
+    if (axes->recompute_modules & TPP_MODULE_UNSAVED)
+        mark_unsaved(program);
     if (!builder.frozen)
         program->trainable_parameters = program->parameters;
 }

@@ -18,6 +18,7 @@ static struct tpp_linear qkv_linear(const struct tpp_builder *builder)
         .columns = qkv_width(builder),
         .depth = builder->hidden,
         .bias_elements = builder->model->qkv_bias ? qkv_width(builder) : 0,
+        .unsaved_fraction = builder->key_width / qkv_width(builder),
     };
     if (builder->frozen) { /* q, k and v carry an adapter each */
         const bool with_key = builder->job->lora_targets != TPP_LORA_QV;
@@ -35,6 +36,7 @@ static struct tpp_linear output_linear(const struct tpp_builder *builder)
         .depth = builder->local_heads * builder->v_head_dim,
         .is_row_parallel = true,
         .bias_elements = builder->model->output_bias ? builder->hidden : 0, /* replicated */
+        .unsaved_fraction = tpp_builder_is_latent(builder) && builder->model->q_lora_rank > 0 ? 0 : 1, /* fourth or fifth */
     };
     const enum tpp_lora_targets targets = builder->job->lora_targets;
     if (builder->frozen && (targets == TPP_LORA_ALL_LINEAR || targets == TPP_LORA_ATTENTION)) {
@@ -100,7 +102,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     if (builder->job->hidden_dropout > 0)
         tpp_builder_tensor(builder, "attention dropout mask", TPP_TENSOR_SAVED, h * q * n);
     tpp_builder_tensor(builder, "attention kept by policy", TPP_TENSOR_SELECTED,
-                       w * (context + tpp_builder_policy_share(builder) * (context + builder->key_width)) * n);
+                       w * (2 * context + builder->key_width) * n);
     /* Backward: dO, dQ, dK, dV, the fp32 dQ accumulator of flash attention, the gathered norm output (4.4). */
     const bool flash = stack->attention < TPP_FLASH_KERNEL_COUNT;
     tpp_builder_tensor(builder, "q, k, v gradients", TPP_TENSOR_BACKWARD_ATTENTION,

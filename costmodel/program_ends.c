@@ -12,6 +12,7 @@ static double loss_peak_bytes(const struct tpp_builder *builder)
 {
     const struct tpp_stack *stack = builder->stack;
     const bool is_hugging_face = stack->framework == TPP_FRAMEWORK_HF_TRAINER;
+    const bool is_torchtitan = stack->framework == TPP_FRAMEWORK_TORCHTITAN;
     const double kept = stack->keeps_logits ? 2 : 0;
     switch (stack->loss_kernel) {
     case TPP_LOSS_FUSED: /* Hugging Face keeps its float() copy; flash-attention's loss writes a new gradient; TE and
@@ -19,12 +20,15 @@ static double loss_peak_bytes(const struct tpp_builder *builder)
         return is_hugging_face ? 8 + kept : tpp_stack_is_plain_torch(stack) ? 4 : 2;
     case TPP_LOSS_UNFUSED:
         return 10;
-    case TPP_LOSS_COMPILED:
-        return 9.5;
+    case TPP_LOSS_COMPILED: /* 16-bit logits and their gradient; Hugging Face and torchtune hand over fp32 ones */
+        return is_hugging_face ? 9.5 : 4;
     case TPP_LOSS_FUSED_LINEAR:
         return 0;
     default: /* backward: 2 bf16 when the caller keeps them, 4 log-softmax, 4 its gradient, 4 that of the fp32 logits; 15.4 has 18
-                where logits are gathered */
+                where logits are gathered. torchtitan drops them (train.py, "del pred"); PyTorch's loss_parallel adds one more
+                fp32 copy (distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward) */
+        if (is_torchtitan)
+            return builder->tensor_parallel > 1 ? 16 : 12;
         return is_hugging_face ? 12 + kept : gathers_logits(builder) ? 18 : 14;
     }
 }
@@ -46,9 +50,12 @@ static bool waits_for_barrier(const struct tpp_builder *builder)
 static double loss_traffic_bytes(const struct tpp_builder *builder, enum tpp_section section)
 {
     const bool forward = section == TPP_SECTION_FORWARD;
+    const bool is_hugging_face = builder->stack->framework == TPP_FRAMEWORK_HF_TRAINER;
     const bool one_barrier =
         builder->program->axes.vocabulary_parallel == TPP_VOCABULARY_PARALLEL_ONE_BARRIER;
     switch (builder->stack->loss_kernel) {
+    case TPP_LOSS_COMPILED: /* read for the maximum and for the sum; read again, gradient written */
+        return is_hugging_face ? (forward ? 18 : 12) : 4;
     case TPP_LOSS_UNFUSED: /* S and T of the fork, vocab_output.py: S casts its exponentials to 16 bits for the input gradient
                               (4 + 2), T rescales them (4 + 4) */
         return forward ? 34 + (one_barrier ? 6 : 0) : 14 + (waits_for_barrier(builder) ? 8 : 0);

@@ -38,6 +38,8 @@ static struct latent latent_start(const struct tpp_builder *builder)
         (struct tpp_linear){.name = "key and value up",
                             .columns = heads * ((double)model->qk_nope_head_dim + model->v_head_dim),
                             .depth = kv_rank};
+    for (int i = 1; i < latent.count; i += 2)
+        latent.projections[i].unsaved_fraction = 1;
     return latent;
 }
 

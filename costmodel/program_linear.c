@@ -52,6 +52,10 @@ int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linea
     build_dequantise(builder, linear, TPP_SECTION_FORWARD);
     const int gemm = tpp_builder_gemm(builder, linear->name, TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->columns,
                                       linear->depth);
+    if (linear->unsaved_fraction > 0) {
+        builder->program->ops[gemm].modules |= TPP_MODULE_UNSAVED;
+        builder->program->ops[gemm].repeated_fraction = linear->unsaved_fraction;
+    }
     if (builder->frozen && has_adapter(linear)) {
         const double rank = builder->job->lora_rank;
         tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, adapter_width(builder, linear),
@@ -137,11 +141,6 @@ void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *nam
 bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder)
 {
     return builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
-}
-
-double tpp_builder_policy_share(const struct tpp_builder *builder)
-{
-    return tpp_precision_is_fp8(builder->job->precision) ? 0 : 1;
 }
 
 double tpp_builder_kept_share(const struct tpp_builder *builder)

@@ -15,6 +15,7 @@ static struct tpp_linear mlp_in(const struct tpp_builder *builder)
         .columns = matrices * builder->local_ffn,
         .depth = builder->hidden,
         .bias_elements = builder->model->mlp_bias ? matrices * builder->local_ffn : 0,
+        .unsaved_fraction = 1 - 1 / matrices,
     };
     if (has_mlp_adapters(builder)) {
         linear.adapter_inputs = matrices * builder->hidden;
@@ -89,7 +90,7 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
         tpp_builder_tensor(builder, "mlp dropout mask", TPP_TENSOR_SAVED, h * q * n);
     /* torchtitan's selective policy keeps every second product: gate and down (4.2 E). */
     tpp_builder_tensor(builder, "mlp kept by policy", TPP_TENSOR_SELECTED,
-                       tpp_builder_policy_share(builder) * (w * f + w * h * q) * n);
+                       (w * f + w * h * q) * n);
     build_backward_tensors(builder, in);
 }
 

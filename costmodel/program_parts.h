@@ -32,6 +32,7 @@ struct tpp_linear {
     double tokens;        /* M; 0: all tokens of the micro-batch */
     bool is_row_parallel; /* output needs a reduction over the tensor-parallel group */
     double bias_elements; /* on one rank */
+    double unsaved_fraction; /* of its products, what torchtitan's selective policy runs again */
     double adapter_inputs, adapter_outputs; /* sums over its adapted matrices of local A columns and B rows; 0: none */
 };
 
@@ -64,10 +65,6 @@ void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *nam
 /* num_linears: modules that read the input, of which the framework has more than one GEMM here. */
 void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, uint32_t num_linears, int dgrad,
                                      int wgrad);
-/* Share of the products that torchtitan's selective policy saves of those it names, 0 or 1: it knows aten.mm, and FP8 products
- * are torch._scaled_mm, which it runs again (_op_sac_save_list of models/llama3/parallelize.py, up to pull request 2357 of
- * March 2026). */
-double tpp_builder_policy_share(const struct tpp_builder *builder);
 /* n_q / n of an input of a column-parallel linear, as it is kept for backward. */
 double tpp_builder_kept_share(const struct tpp_builder *builder);
 

@@ -41,7 +41,7 @@ enum tpp_loss_kernel {
     TPP_LOSS_UNFUSED,      /* Megatron vocabulary-parallel cross entropy: 10 B a local logit at the peak */
     TPP_LOSS_FUSED,        /* TE / Triton, gradient in place: 2 B; in plain PyTorch stacks 4 or 8 B */
     TPP_LOSS_EAGER,        /* PyTorch float() + cross_entropy: 12 B in Hugging Face; 16 B, gathered logits 18 B, else */
-    TPP_LOSS_COMPILED,     /* 9.5 B */
+    TPP_LOSS_COMPILED,     /* 4 B; 9.5 B in Hugging Face, whose logits are fp32 */
     TPP_LOSS_FUSED_LINEAR, /* chunked together with the head: about 0 B */
 };
 

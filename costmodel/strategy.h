@@ -23,6 +23,7 @@ enum {
     TPP_MODULE_SHARED_EXPERTS = 64,
     TPP_MODULE_ALL = 127,
     TPP_MODULE_WHOLE_LAYER = 128, /* of no list: full recomputation of a multi-token-prediction block */
+    TPP_MODULE_UNSAVED = 256,     /* of no list: what torchtitan's selective policy does not save (4.2 E) */
 };
 enum tpp_recompute_method { TPP_RECOMPUTE_UNIFORM, TPP_RECOMPUTE_BLOCK };
 /* Pipeline schedules (cost-model 8.1, costmodel/schedules/schedule.h). */

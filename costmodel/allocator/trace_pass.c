@@ -111,11 +111,11 @@ static double logits_of(const struct tpp_program *head)
 }
 
 /* The program counts logits and loss as one sum: here the 16-bit logits are a tensor of their own, and what is left are fp32
- * copies and gradients of as many elements (4.4). */
+ * copies and gradients of as many elements (4.4); a compiled loss has none of fp32. */
 static void write_loss(struct tpp_tracer *tracer)
 {
     const struct tpp_program *head = &tracer->programs[TPP_LAYER_HEAD];
-    const double copy = 4 * logits_of(head);
+    const double copy = (tracer->evaluator->stack->loss_kernel == TPP_LOSS_COMPILED ? 2 : 4) * logits_of(head);
     tracer->layer = TPP_TRACE_NO_LAYER;
     for (uint32_t i = 0; i < head->num_tensors; i++) {
         const struct tpp_tensor *tensor = &head->tensors[i];

@@ -448,7 +448,9 @@ bool tpp_run_read_strategy(const struct tpp_run_facts *facts, struct tpp_run *ru
     strategy->virtual_pipeline_stages = from->pipeline > 1 && from->chunks > 1 ? (uint32_t)from->chunks : 1;
     if (from->pipeline > run->model.num_layers || from->chunks > run->model.num_layers)
         return tpp_run_skip(run, "more pipeline stages than layers");
-    strategy->sequence_parallel = from->sequence_parallel == TPP_RUN_YES && from->tensor > 1;
+    /* torchtitan's tensor parallelism shards the norms' tokens too (models/llama3/infra/parallelize.py, SequenceParallel) */
+    const bool is_torchtitan = tpp_run_framework(facts) == TPP_FRAMEWORK_TORCHTITAN;
+    strategy->sequence_parallel = (from->sequence_parallel == TPP_RUN_YES || is_torchtitan) && from->tensor > 1;
     const bool is_gpipe = strcmp(facts->schedule, "gpipe") == 0 || strcmp(facts->schedule, "afab") == 0;
     strategy->schedule = is_gpipe                                ? TPP_SCHEDULE_GPIPE
                          : strategy->virtual_pipeline_stages > 1 ? TPP_SCHEDULE_INTERLEAVED

@@ -203,7 +203,7 @@ static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *fa
     /* Megatron's local layers run its fused scale-mask-softmax (S2, S3, S21); graph compilers fuse theirs. */
     if (!is_flash)
         return is_megatron || compiles_graph(facts) ? TPP_ATTENTION_FUSED_SOFTMAX : TPP_ATTENTION_EAGER;
-    if (framework == TPP_FRAMEWORK_NEMO)
+    if (framework == TPP_FRAMEWORK_NEMO || (framework == TPP_FRAMEWORK_TORCHTITAN && gpu->compute_capability >= 10))
         return cudnn_attention(gpu);
     return facts->year < FLASH2_YEAR ? TPP_ATTENTION_FLASH1 : TPP_ATTENTION_FLASH2;
 }
@@ -292,6 +292,20 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
         if (!notes_have(facts, "+ compile"))
             stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
     }
+}
+
+/* torchtitan compiles blocks where the source says so; the loss with them since its pull request 1033 of April 2025, but not from
+ * December 2024 on (commit e8977b0). Its attention is torch's flash-attention 2, on Blackwell cuDNN's (models/attention.py). */
+static void set_torchtitan(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    const bool compiles = notes_have(facts, "compile") || tpp_run_mentions(facts->framework, "compile");
+    const bool compiles_loss = facts->year >= 2025 && !(release_of(stack) > 0 && release_of(stack) < 0.1);
+    if (!compiles) {
+        stack->memory_bound_factor = 1.25;
+        stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_EAGER;
+    }
+    if (!compiles || !compiles_loss)
+        stack->loss_kernel = TPP_LOSS_EAGER;
 }
 
 static void set_graph_compiler(struct tpp_stack *stack)
@@ -433,6 +447,8 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
         set_other(facts, stack);
         break;
     case TPP_FRAMEWORK_TORCHTITAN:
+        set_torchtitan(facts, stack);
+        break;
     case TPP_FRAMEWORK_NANOTRON:
     case TPP_FRAMEWORK_COUNT:
         break; /* their defaults are what the published runs used */

@@ -17,8 +17,9 @@ static const char *const files[] = {
     "llm-foundry",      "lucie",
     "megatron-lm",      "nemo",
     "nvidia-dgxc",      "other",
-    "simumax-b200",     "vocabulary-parallel",
-    "vtrain-multi",     "vtrain-single",
+    "simumax-b200",     "torchtitan",
+    "vocabulary-parallel", "vtrain-multi",
+    "vtrain-single",
 };
 #define NUM_FILES (sizeof files / sizeof files[0])
 
@@ -74,7 +75,7 @@ static const struct tpp_run_figures *group(const char *name)
 static void rows_are_read_and_few_are_skipped(void **state)
 {
     (void)state;
-    assert_int_equal(book.runs.count, 117);
+    assert_int_equal(book.runs.count, 150);
     for (size_t i = 0; i < book.runs.count; i++)
         assert_true(tpp_run_in_default_subset(&book.runs.items[i]));
     for (size_t i = 0; i < book.report.num_skips; i++)
@@ -114,6 +115,7 @@ static void step_time_stays_within_its_bounds(void **state)
         {"lucie", 0.120}, /* 10.3 %: host time of blocking launches at micro-batch 1 */
         {"nvidia-dgxc", 0.015}, /* 1.2 %, worst row 2.8 % */
         {"simumax-b200", 0.122}, /* 4.4 % with its own constants; the shipped B200 constant is that of other stacks (cost-model 5.6) */
+        {"torchtitan", 0.115}, /* 9.5 %; rowwise FP8 and context over 4 and 8 ranks, 20 to 42 % too fast, are not explained */
         {"vocabulary-parallel", 0.028}, /* 7.1 % with the vocabulary layers on the last stage */
         {"vtrain-multi", 0.050}, /* 7.6 % */
     };

@@ -138,7 +138,7 @@ static void losses_move_and_hold_their_bytes_a_logit(void **state)
     } rows[] = {
         {TPP_FRAMEWORK_MEGATRON_LM, TPP_LOSS_UNFUSED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 34, 14, 10},
         {TPP_FRAMEWORK_MEGATRON_LM, TPP_LOSS_FUSED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 10, 4, 2},
-        {TPP_FRAMEWORK_TORCHTITAN, TPP_LOSS_COMPILED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 18, 12, 9.5},
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_LOSS_COMPILED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 4, 4, 4},
         {TPP_FRAMEWORK_OTHER, TPP_LOSS_EAGER, TPP_LM_HEAD_GATHERED, 18, 12, 18},
         {TPP_FRAMEWORK_HF_TRAINER, TPP_LOSS_EAGER, TPP_LM_HEAD_VOCABULARY_PARALLEL, 18, 12, 14},
         {TPP_FRAMEWORK_HF_TRAINER, TPP_LOSS_FUSED, TPP_LM_HEAD_VOCABULARY_PARALLEL, 10, 4, 10},
@@ -201,8 +201,9 @@ static void frozen_layers_keep_what_their_adapters_read(void **state)
     CHECK_NUMBER(list_a_token(&scene), plain + 2.0 * HIDDEN + 2.0 * FFN + dropped + 3.0 * (2 * HIDDEN + FFN), 0);
 }
 
-/* torchtitan's selective policy saves every second aten.mm; FP8 products are none, attention's result stays. */
-static void the_selective_policy_does_not_know_fp8_products(void **state)
+/* torchtitan's selective policy saves every second aten.mm, which it sees before torchao's tensors turn it into a scaled
+ * product: tables of Llama-3 8B show the same peak for bf16 and FP8 (47.65 and 47.77 GiB; 33.71 and 33.38). */
+static void the_selective_policy_saves_products_of_every_precision(void **state)
 {
     (void)state;
     struct scene scene;
@@ -218,7 +219,7 @@ static void the_selective_policy_does_not_know_fp8_products(void **state)
                 selected += scene.program.tensors[i].bytes / TOKENS;
         const double core = 2.0 * HIDDEN + 4 * HEADS;
         const double products = 2.0 * HIDDEN + 2.0 * GROUPS * HEAD_DIM + 2.0 * FFN + 2.0 * HIDDEN; /* q, v, gate, down */
-        CHECK_NUMBER(selected, core + (p == 0 ? products : 0), 0);
+        CHECK_NUMBER(selected, core + products, 0);
     }
 }
 
@@ -242,7 +243,7 @@ int main(void)
         cmocka_unit_test(unfused_attention_moves_and_keeps_its_scores),
         cmocka_unit_test(losses_move_and_hold_their_bytes_a_logit),
         cmocka_unit_test(frozen_layers_keep_what_their_adapters_read),
-        cmocka_unit_test(the_selective_policy_does_not_know_fp8_products),
+        cmocka_unit_test(the_selective_policy_saves_products_of_every_precision),
         cmocka_unit_test(quantised_weights_are_read_in_every_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
