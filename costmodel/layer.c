@@ -103,16 +103,18 @@ void tpp_timing_overlap_experts(const struct tpp_program *program, struct tpp_ti
 
 static void measure_host(const struct tpp_program *program, const struct tpp_timing *timing, struct tpp_layer *layer)
 {
+    const double operations[2] = {program->forward_operations, program->backward_operations};
     const double launches[2] = {program->forward_launches, program->backward_launches};
     const double gpu[2] = {layer->section_seconds[TPP_SECTION_FORWARD],
                            layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT]};
     double host_total = 0;
     for (int i = 0; i < 2; i++) {
         const enum tpp_section section = i == 0 ? TPP_SECTION_FORWARD : TPP_SECTION_BACKWARD;
-        double host = launches[i] * timing->gpu->host_launch_seconds;
+        double host = operations[i] * timing->gpu->host_operation_seconds +
+                      launches[i] * timing->gpu->host_launch_seconds;
         double excess = fmax(0, host - gpu[i]);
         if (timing->launch_blocking)
-            excess = host = launches[i] * TPP_BLOCKING_LAUNCH_SECONDS;
+            excess = host = (operations[i] + launches[i]) * TPP_BLOCKING_LAUNCH_SECONDS;
         layer->host_seconds[section] = excess;
         layer->section_seconds[section] += excess;
         host_total += host;

@@ -150,6 +150,7 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
     program->num_ops = program->num_tensors = 0;
     program->parameters = program->linear_parameters = program->vocabulary_parameters = program->trainable_parameters = program->expert_parameters = 0;
     program->num_tensors_of_parameters = program->forward_launches = program->backward_launches = 0;
+    program->forward_operations = program->backward_operations = 0;
     struct tpp_builder builder = builder_start(model, job, stack, program);
     program->tokens = builder.tokens;
     switch (axes->kind) {

@@ -133,7 +133,10 @@ struct tpp_program {
     double expert_parameters;  /* of them in routed experts: their states are sharded over other ranks (2.5) */
     double trainable_parameters; /* == parameters, or the adapters' (LoRA) */
     double num_tensors_of_parameters; /* separate weight tensors, for launch-bound optimizers */
-    double forward_launches, backward_launches; /* by the host; of what CUDA graphs capture a tenth (5.5) */
+    /* What the host does, of what CUDA graphs capture a tenth (5.5): operations of Megatron's Python layers, and launches
+     * without them, which one call makes for all experts, or plain PyTorch's. */
+    double forward_operations, backward_operations;
+    double forward_launches, backward_launches;
 };
 
 /* Fills *program. Inputs were checked (tpp_model_check, tpp_strategy_check). Sources: cost-model 2.1-2.3

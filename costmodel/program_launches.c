@@ -2,7 +2,13 @@
  *
  * Kernels are counted in the sources named below, eager, memory sets and copies included. Counts of a dense layer are
  * 5.5's 16 and 30 (15.5's where launches block); those of its attention are what is left without norm, two linears,
- * activation and residual. */
+ * activation and residual.
+ *
+ * In Megatron an operation takes the host 45 us, not the 6 us of a bare launch: modules, autograd nodes, views and
+ * allocations come with it. It is what the blocking launches of BigScience show, where nothing hides the host (15.5).
+ * Held against: GPT-OSS 20B on 16 H100 (pp 4, two micro-batches, six layers a stage: five times six layers a step) takes
+ * 467 to 520 ms eager and 391 to 399 ms with attention, router and its preparation captured (Megatron-Bridge,
+ * perf-cuda-graphs/card.yaml), 3.3 ms a layer for 76 of its operations: 43 us, 31 to 57. */
 #include "costmodel/program_parts.h"
 
 struct launches {
@@ -11,13 +17,37 @@ struct launches {
 
 static const double graph_divisor = 10; /* 5.5: graphs divide the count by 3 to 10 */
 
-static void add(struct tpp_builder *builder, uint32_t part, double forward, double backward)
+/* Layers of Megatron, in whose Python an operation costs the host many times its launch. */
+static bool has_python_layers(const struct tpp_stack *stack)
 {
-    const struct tpp_stack *stack = builder->stack;
+    return stack->framework == TPP_FRAMEWORK_MEGATRON_LM || stack->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED ||
+           stack->framework == TPP_FRAMEWORK_NEMO ||
+           (stack->framework == TPP_FRAMEWORK_MS_SWIFT && stack->engine == TPP_ENGINE_MEGATRON);
+}
+
+static double divisor_of(const struct tpp_stack *stack, uint32_t part)
+{
     const bool captured = stack->cuda_graphs && (stack->graph_parts == 0 || (stack->graph_parts & part) != 0);
-    const double divisor = captured ? graph_divisor : 1;
+    return captured ? graph_divisor : 1;
+}
+
+/* Launches that one call of C++ makes, without Python between them. */
+static void add_launches(struct tpp_builder *builder, uint32_t part, double forward, double backward)
+{
+    const double divisor = divisor_of(builder->stack, part);
     builder->program->forward_launches += forward / divisor;
     builder->program->backward_launches += backward / divisor;
+}
+
+static void add(struct tpp_builder *builder, uint32_t part, double forward, double backward)
+{
+    const double divisor = divisor_of(builder->stack, part);
+    if (!has_python_layers(builder->stack)) {
+        add_launches(builder, part, forward, backward);
+        return;
+    }
+    builder->program->forward_operations += forward / divisor;
+    builder->program->backward_operations += backward / divisor;
 }
 
 /* Quantisation of one operand, Transformer Engine (csrc/quantizer.cpp): one cast that keeps the amax for delayed scaling;
@@ -110,6 +140,11 @@ static struct launches expert_linear_launches(const struct tpp_builder *builder,
  * activation and product 2, weighting 1, index_add 1; backward of each of the last six. */
 static const struct launches expert_loop_launches = {11, 8};
 
+/* Tensors that Transformer Engine's GroupedLinear makes for an expert beside its products: views of input and output; of the
+ * gradient, of the input's gradient, and a dummy for the weight's. Each takes the host about 5 us (its pull request 865), as
+ * much as a launch; for both linears of an expert 19 us forward and 33 us backward were measured on GB200 (issue 2897). */
+static const struct launches expert_tensors = {2, 3};
+
 static void count_experts(struct tpp_builder *builder)
 {
     const struct tpp_model *model = builder->model;
@@ -127,8 +162,10 @@ static void count_experts(struct tpp_builder *builder)
         forward += exchange.forward + 1;
         backward += exchange.backward + 2;
     }
-    forward += linears * linear.forward;
-    backward += linears * linear.backward;
+    add_launches(builder, TPP_GRAPH_MLP, linears * linear.forward, linears * linear.backward);
+    if (builder->stack->transformer_engine)
+        add_launches(builder, TPP_GRAPH_MLP, linears * experts * expert_tensors.forward,
+                     linears * experts * expert_tensors.backward);
     if (model->expert_bias && builder->stack->transformer_engine) { /* program_moe.c, build_expert_bias */
         forward += 2 * experts + 2;
         backward += 6 * experts + 2;

@@ -45,6 +45,8 @@ static const struct tpp_hardware_field fields[] = {
         gpu.kernel_gap_seconds),
     OPT("gpu.host_launch_seconds", "seconds", 0, 0.1, 6e-6, "host time of one launched operation", DOUBLE,
         gpu.host_launch_seconds),
+    OPT("gpu.host_operation_seconds", "seconds", 0, 0.1, 45e-6,
+        "host time of one operation of Megatron's layers, launch included", DOUBLE, gpu.host_operation_seconds),
     OPT("gpu.gemm_max_fraction", "fraction", 0.01, 1, 0.6, "g_max: share of the peak that large GEMMs reach", DOUBLE,
         gpu.gemm_max_fraction),
     OPT("gpu.gemm_sustained_fraction", "fraction", 0.01, 2, 1,

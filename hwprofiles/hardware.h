@@ -57,6 +57,7 @@ struct tpp_gpu {
     double memory_efficiency_fraction;  /* hbm_eff: reached by memory-bound kernels */
     double kernel_gap_seconds;          /* between kernels on the GPU (cost-model 5.5) */
     double host_launch_seconds;         /* of one launched op on the host */
+    double host_operation_seconds;      /* the same with Megatron's Python around it: module, autograd node, allocations */
     /* GEMM, cost-model 5.1. */
     double gemm_max_fraction;           /* g_max of a GEMM run alone, in bursts */
     double gemm_sustained_fraction;     /* g_sus: what a training step sustains of that rate; 1: g_max is a step's */

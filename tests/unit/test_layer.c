@@ -74,6 +74,10 @@ static void the_host_adds_what_the_gpu_does_not_cover(void **state)
     /* 5.5: 6 us a launch; nothing on the GPU in forward, 30 * 6 us below the product in backward. */
     CHECK_NUMBER(layer.section_seconds[TPP_SECTION_FORWARD], 16 * 6e-6, 1e-12);
     CHECK_NUMBER(layer.section_seconds[TPP_SECTION_BACKWARD], product, 0);
+    scene.program.forward_operations = 3; /* of Megatron's Python: 45 us */
+    tpp_layer_measure(&scene.program, &scene.timing, &layer);
+    CHECK_NUMBER(layer.section_seconds[TPP_SECTION_FORWARD], 16 * 6e-6 + 3 * 45e-6, 1e-12);
+    scene.program.forward_operations = 0;
     scene.timing.launch_blocking = true; /* 15.5: 45 us each, added instead of hidden */
     tpp_layer_measure(&scene.program, &scene.timing, &layer);
     CHECK_NUMBER(layer.section_seconds[TPP_SECTION_FORWARD], 16 * 45e-6, 1e-12);

@@ -166,6 +166,7 @@ static void the_constants_are_those_of_table_5_6(void **state)
         CHECK_NUMBER(gpu->gemm_wgrad_fraction, 0.95, 0);              /* 5.1 */
         CHECK_NUMBER(gpu->kernel_gap_seconds, 1.2e-6, 0);             /* 5.5 */
         CHECK_NUMBER(gpu->host_launch_seconds, 6e-6, 0);              /* 5.5 */
+        CHECK_NUMBER(gpu->host_operation_seconds, 45e-6, 0);          /* 15.5 */
         CHECK_NUMBER(hardware.node.base_latency_seconds, 8.4e-6, 0);  /* 6.1 */
         CHECK_NUMBER(hardware.node.hop_latency_seconds, 3.4e-6, 0);   /* 6.1 */
         CHECK_NUMBER(hardware.network.hop_latency_seconds, 12e-6, 0); /* 6.1 */
