@@ -67,11 +67,17 @@ double tpp_gradient_num_buckets(const struct tpp_stack *stack, const struct tpp_
     return fmax(1, ceil(parameters / tpp_gradient_bucket_size(stack, replicas, given)));
 }
 
+bool tpp_keeps_gathered(const struct tpp_stack *stack, const struct tpp_strategy *strategy)
+{
+    return stack->framework == TPP_FRAMEWORK_TORCHTITAN && strategy->zero_stage >= 3 && strategy->pipeline_parallel > 1;
+}
+
 struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                     const struct tpp_replicas *replicas)
 {
     struct tpp_gradient_traffic traffic = {0};
-    if (replicas->all.size <= 1 || strategy->zero_stage >= 3 || tpp_engine_is_fsdp(stack->engine))
+    const bool keeps = tpp_keeps_gathered(stack, strategy);
+    if (replicas->all.size <= 1 || (!keeps && (strategy->zero_stage >= 3 || tpp_engine_is_fsdp(stack->engine))))
         return traffic;
     const bool is_deepspeed = tpp_engine_is_deepspeed(stack->engine);
     const bool sharded = replicas->shard_ranks > 1, has_groups = replicas->replicate.size > 1;
@@ -81,7 +87,7 @@ struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stac
     traffic.reduce = scatter ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE;
     traffic.gathers = sharded;
     traffic.reduces_each_micro_batch = is_deepspeed && strategy->zero_stage == 2;
-    traffic.reduce_overlaps = may_overlap && strategy->overlap_grad_reduce;
+    traffic.reduce_overlaps = may_overlap && strategy->overlap_grad_reduce && !keeps;
     traffic.gather_overlaps = may_overlap && strategy->overlap_param_gather && sharded;
     traffic.reduce_bucket_size = strategy->reduce_bucket_size;
     traffic.gather_bucket_size = strategy->allgather_bucket_size;

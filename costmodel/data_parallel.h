@@ -44,6 +44,11 @@ struct tpp_gradient_traffic {
     bool reduce_overlaps, gather_overlaps;
     uint64_t reduce_bucket_size, gather_bucket_size; /* elements, as tpp_gradient_num_buckets takes them */
 };
+/* torchtitan with pipeline stages shards states alone (ZeRO-3 in name): its parameters stay gathered from the first micro-batch
+ * on (models/llama3/infra/parallelize.py, reshard_after_forward = not pp_enabled), and PyTorch's pipeline stages reduce
+ * the gradients, whole and in the reduction's type, behind the last backward pass (distributed/pipelining/stage.py,
+ * backward_maybe_with_nosync). */
+bool tpp_keeps_gathered(const struct tpp_stack *stack, const struct tpp_strategy *strategy);
 struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                     const struct tpp_replicas *replicas);
 /* Elements of one bucket: `given`, 0 = the engine's default, TPP_ONE_BUCKET = uncut. */

@@ -121,7 +121,8 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
     if (evaluator->model->num_experts > 0)
         assembly->expert_replicas =
             tpp_expert_replicas_make(strategy, evaluator->stack, evaluator->hardware->node.num_gpus);
-    assembly->is_sharded = strategy->zero_stage >= 3 && assembly->replicas.shard.size > 1;
+    assembly->is_sharded = strategy->zero_stage >= 3 && assembly->replicas.shard.size > 1 &&
+                           !tpp_keeps_gathered(evaluator->stack, strategy);
     if (assembly->is_sharded)
         assemble_sharded(evaluator, strategy, assembly);
     assembly->vocabulary_send_seconds = vocabulary_send_seconds(evaluator, strategy, assembly);

@@ -215,6 +215,8 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
 {
     if (walk->strategy->zero_stage < 3 || walk->shard_ranks <= 1)
         return 0;
+    if (tpp_keeps_gathered(walk->stack, walk->strategy))
+        return (walk->stack->weight_bytes + walk->stack->reduce_bytes) * all_parameters(stage);
     const double w = walk->stack->weight_bytes, unit = stage->decoder->parameters;
     const double embedding = stage->embedding ? stage->embedding->parameters : 0;
     const double head = stage->head ? stage->head->parameters : 0;

@@ -45,7 +45,7 @@ static size_t behind_layers(struct tpp_evaluator *evaluator, const struct tpp_st
     const struct tpp_replicas *replicas = &assembly->replicas;
     const struct tpp_gradient_traffic traffic = tpp_gradient_traffic_of(stack, strategy, replicas);
     const bool reduces = bucket == TPP_BUCKET_REDUCE;
-    if (!traffic.has_any || !(reduces ? traffic.reduce_overlaps : traffic.gather_overlaps))
+    if (!traffic.has_any || tpp_engine_is_fsdp(stack->engine) || !(reduces ? traffic.reduce_overlaps : traffic.gather_overlaps))
         return 0;
     const struct tpp_group *group = reduces ? &replicas->all : &replicas->shard;
     const enum tpp_collective collective = reduces ? traffic.reduce : TPP_ALL_GATHER;

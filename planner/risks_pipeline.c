@@ -1,6 +1,8 @@
 /* Stages and micro-batches (cost-model 10.2 items 2, 3, 6, 8; field note B1). */
 #include "planner/risk_checks.h"
 
+#include "costmodel/data_parallel.h"
+
 #define WANTED_MICRO_BATCHES_PER_STAGE 4 /* m >= 4p keeps the bubble of 1F1B near 20 % */
 #define INTERLEAVE_BELOW 8               /* m/p below it: chunks pay */
 #define IMBALANCE_FRACTION 0.05
@@ -74,7 +76,7 @@ static void repeated_gathers(struct tpp_risk_context *c)
 {
     const struct tpp_strategy *s = c->strategy;
     const unsigned long long m = s->num_micro_batches;
-    if (s->zero_stage == 3 && (s->pipeline_parallel > 1 || m >= MANY_MICRO_BATCHES)) {
+    if (s->zero_stage == 3 && !tpp_keeps_gathered(c->stack, s) && (s->pipeline_parallel > 1 || m >= MANY_MICRO_BATCHES)) {
         tpp_risk_add(c, "parameters-gathered-every-micro-batch", TPP_SEVERITY_WARNING,
                      "prefer stage 1 or 2 here, or a larger micro-batch",
                      "sharded parameters are gathered again for each of %llu micro-batches%s", m,

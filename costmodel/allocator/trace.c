@@ -72,7 +72,9 @@ static enum tpp_code prepare(struct tpp_tracer *tracer, struct tpp_error *err)
     tracer->expert_replicas = evaluator->model->num_experts > 0
                                   ? tpp_expert_replicas_make(&tracer->strategy, evaluator->stack, gpus_per_node)
                                   : tracer->replicas;
-    tracer->is_sharded = tracer->strategy.zero_stage >= 3 && tracer->replicas.shard_ranks > 1;
+    tracer->keeps_gathered = tpp_keeps_gathered(evaluator->stack, &tracer->strategy) && tracer->replicas.shard_ranks > 1;
+    tracer->is_sharded =
+        tracer->strategy.zero_stage >= 3 && tracer->replicas.shard_ranks > 1 && !tracer->keeps_gathered;
     tracer->num_micro_batches = micro_batches_written(tracer);
     enum tpp_code code = tpp_trace_order_make(&tracer->strategy, evaluator->model->num_layers, tracer->stage,
                                               tracer->num_micro_batches, &tracer->order, err);

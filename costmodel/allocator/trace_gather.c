@@ -11,6 +11,15 @@ static double end_parameters(const struct tpp_tracer *tracer, bool is_sum)
     return is_sum ? embedding + head : fmax(embedding, head);
 }
 
+static double stage_parameters(const struct tpp_tracer *tracer)
+{
+    double parameters = end_parameters(tracer, true);
+    for (uint32_t c = 0; c < tracer->order.num_chunks; c++)
+        for (uint32_t i = 0; i < tracer->order.chunks[c].num_layers; i++)
+            parameters += tpp_trace_program(tracer, tracer->order.chunks[c].first_layer + i)->parameters;
+    return parameters;
+}
+
 static bool is_deepspeed(const struct tpp_tracer *tracer)
 {
     return tracer->evaluator->stack->engine == TPP_ENGINE_DEEPSPEED;
@@ -27,7 +36,7 @@ static double deepspeed_share(const struct tpp_tracer *tracer)
 void tpp_trace_gather_root(struct tpp_tracer *tracer)
 {
     const double w = tracer->evaluator->stack->weight_bytes;
-    if (!tracer->is_sharded)
+    if (!tracer->is_sharded && !tracer->keeps_gathered)
         return;
     uint32_t made[2];
     if (is_deepspeed(tracer)) {
@@ -36,6 +45,11 @@ void tpp_trace_gather_root(struct tpp_tracer *tracer)
                                      TPP_TRACE_COMMUNICATION_STREAM);
         made[1] = tpp_trace_allocate(tracer, "gathered embedding or head", share * end_parameters(tracer, false),
                                      TPP_TRACE_COMMUNICATION_STREAM);
+    } else if (tracer->keeps_gathered) {
+        const double elements = stage_parameters(tracer);
+        made[0] = tpp_trace_allocate(tracer, "gathered parameters", w * elements, TPP_TRACE_COMMUNICATION_STREAM);
+        made[1] = tpp_trace_allocate(tracer, "gradients before reduction",
+                                     tracer->evaluator->stack->reduce_bytes * elements, TPP_TRACE_COMPUTE_STREAM);
     } else {
         made[0] = tpp_trace_allocate(tracer, "gathered root unit", w * end_parameters(tracer, true),
                                      TPP_TRACE_COMMUNICATION_STREAM);

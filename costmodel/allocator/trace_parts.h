@@ -37,7 +37,7 @@ struct tpp_tracer {
     uint64_t random;
     struct tpp_replicas replicas, expert_replicas;
     struct tpp_trace_order order;
-    bool has_embedding, has_head, is_sharded;
+    bool has_embedding, has_head, is_sharded, keeps_gathered;
     struct tpp_layer_axes axes[TPP_LAYER_KIND_COUNT];
     struct tpp_program programs[TPP_LAYER_KIND_COUNT]; /* of `length` tokens */
     uint64_t length;

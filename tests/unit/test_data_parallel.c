@@ -257,6 +257,18 @@ static void gradients_are_summed_outside_the_products_but_in_megatron(void **sta
                  1e-12);
 }
 
+/* torchtitan's stages gather once, from the first micro-batch on, and reduce behind the last pass; without stages, in the layers. */
+static void torchtitan_stages_reduce_once_behind_the_last_pass(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(TPP_FRAMEWORK_TORCHTITAN, 4, "pp=4,zero=3,overlap_param_gather=0");
+    const double reduce = transfer_seconds(&scene, TPP_REDUCE_SCATTER, 4, ceil(llama3_8b_parameters / 5e8));
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, ceil(llama3_8b_parameters / 5e8));
+    CHECK_NUMBER(exposed_seconds(&scene, 10 * reduce), reduce + gather, 1e-12);
+    scene = scene_of(TPP_FRAMEWORK_TORCHTITAN, 4, "zero=3");
+    CHECK_NUMBER(exposed_seconds(&scene, 10 * reduce), 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +285,7 @@ int main(void)
         cmocka_unit_test(stages_gather_one_after_the_other),
         cmocka_unit_test(deepspeed_has_a_bucket_size_for_each_direction),
         cmocka_unit_test(replicas_reduce_beside_the_shards),
+        cmocka_unit_test(torchtitan_stages_reduce_once_behind_the_last_pass),
         cmocka_unit_test(optimizers_move_the_bytes_of_section_5_4),
         cmocka_unit_test(gradients_are_summed_outside_the_products_but_in_megatron),
     };

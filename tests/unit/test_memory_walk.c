@@ -104,6 +104,10 @@ static void sharded_weights_are_gathered_unit_by_unit(void **state)
     scene.stage.embedding = &scene.embedding;
     scene.stage.head = &scene.head;
     CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 8 * 1000 + 2 * 900 + 4 * (1000 + 500), 0);
+    /* With pipeline stages all stay gathered, and gradients whole until the last micro-batch: 2 + 4 bytes of a stage's. */
+    scene.strategy.pipeline_parallel = 2;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_GATHERED], 6 * (scene.stage.num_layers * 1000.0 + 400 + 500), 0);
+    scene.strategy.pipeline_parallel = 1;
     /* Adapters: no gradients of the base; NF4 halves and more the linear layers' part. */
     scene.job.task = TPP_TASK_QLORA;
     const double nf4 = (4 + 8 / 64.0 + 32 / 16384.0) / 8;
