@@ -4,18 +4,7 @@
 /* 4.5 B of traffic for each quantised parameter in every pass [15.8]. */
 static const double dequantise_bytes = 4.5;
 
-static bool has_adapter(const struct tpp_linear *linear)
-{
-    return linear->adapter_inputs > 0;
-}
-
-/* Rank of all adapters of the linear together: q, k and v (gate and up) have one each. */
-static double adapter_width(const struct tpp_builder *builder, const struct tpp_linear *linear)
-{
-    return builder->job->lora_rank * linear->adapter_inputs / linear->depth;
-}
-
-static double linear_tokens(const struct tpp_builder *builder, const struct tpp_linear *linear)
+double tpp_linear_tokens(const struct tpp_builder *builder, const struct tpp_linear *linear)
 {
     return linear->tokens > 0 ? linear->tokens : builder->tokens;
 }
@@ -27,13 +16,8 @@ void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_l
     program->parameters += weights + linear->bias_elements;
     program->linear_parameters += weights;
     program->num_tensors_of_parameters += linear->bias_elements > 0 ? 2 : 1;
-    if (builder->frozen && has_adapter(linear))
-        program->trainable_parameters +=
-            builder->job->lora_rank * (linear->adapter_inputs + linear->adapter_outputs);
-    /* peft, tuners/lora/layer.py: lora_A(dropout(x)) keeps what dropout lets through, and dropout its mask of a byte. */
-    if (builder->frozen && has_adapter(linear) && builder->job->lora_dropout > 0)
-        tpp_builder_tensor(builder, "adapter inputs after dropout", TPP_TENSOR_SAVED,
-                           (builder->stack->weight_bytes + 1) * linear->adapter_inputs * linear_tokens(builder, linear));
+    if (builder->frozen && tpp_linear_has_adapter(linear))
+        tpp_build_adapter_parameters(builder, linear);
     /* One cached bf16 buffer for each distinct weight shape (4.4, Transformer Engine with fused wgrad accumulation). */
     if (builder->stack->transformer_engine && !builder->frozen && builder->stack->gradient_bytes == 4)
         tpp_builder_tensor(builder, linear->name, TPP_TENSOR_DUMMY, 2 * weights);
@@ -48,7 +32,7 @@ static void build_dequantise(struct tpp_builder *builder, const struct tpp_linea
 
 int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linear *linear)
 {
-    const double n = linear_tokens(builder, linear);
+    const double n = tpp_linear_tokens(builder, linear);
     build_dequantise(builder, linear, TPP_SECTION_FORWARD);
     const int gemm = tpp_builder_gemm(builder, linear->name, TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->columns,
                                       linear->depth);
@@ -56,13 +40,8 @@ int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linea
         builder->program->ops[gemm].modules |= TPP_MODULE_UNSAVED;
         builder->program->ops[gemm].repeated_fraction = linear->unsaved_fraction;
     }
-    if (builder->frozen && has_adapter(linear)) {
-        const double rank = builder->job->lora_rank;
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, adapter_width(builder, linear),
-                         linear->depth);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->adapter_outputs, rank);
-        tpp_builder_memory(builder, "adapter sum", TPP_SECTION_FORWARD, TPP_PART_POINTWISE, 6 * n * linear->columns, 1);
-    }
+    if (builder->frozen && tpp_linear_has_adapter(linear))
+        tpp_build_adapter_forward(builder, linear);
     return gemm;
 }
 
@@ -72,7 +51,7 @@ int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linea
 static void build_bias_gradient(struct tpp_builder *builder, const struct tpp_linear *linear)
 {
     const double share = linear->is_row_parallel ? builder->norm_share : 1; /* added after the reduction */
-    const double outputs = linear_tokens(builder, linear) * share * linear->bias_elements;
+    const double outputs = tpp_linear_tokens(builder, linear) * share * linear->bias_elements;
     if (outputs > 0 && !builder->frozen && !builder->stack->transformer_engine)
         tpp_builder_memory(builder, "bias gradient", TPP_SECTION_WEIGHT, TPP_PART_POINTWISE,
                            builder->stack->weight_bytes * outputs, 1);
@@ -80,7 +59,7 @@ static void build_bias_gradient(struct tpp_builder *builder, const struct tpp_li
 
 void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad)
 {
-    const double n = linear_tokens(builder, linear);
+    const double n = tpp_linear_tokens(builder, linear);
     build_dequantise(builder, linear, TPP_SECTION_BACKWARD);
     const int input = tpp_builder_gemm(builder, linear->name, TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, linear->depth,
                                        linear->columns);
@@ -89,14 +68,8 @@ void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_lin
         weight = tpp_builder_gemm(builder, linear->name, TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->columns,
                                   linear->depth, n);
         build_bias_gradient(builder, linear);
-    } else if (has_adapter(linear)) {
-        const double rank = builder->job->lora_rank;
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, rank, linear->adapter_outputs);
-        const double width = adapter_width(builder, linear);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_BACKWARD, TPP_PART_LINEAR, n, linear->depth, width);
-        tpp_builder_memory(builder, "adapter sum", TPP_SECTION_BACKWARD, TPP_PART_POINTWISE, 6 * n * linear->depth, 1);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->adapter_outputs, rank, n);
-        tpp_builder_gemm(builder, "adapter", TPP_SECTION_WEIGHT, TPP_PART_LINEAR, width, linear->depth, n);
+    } else if (tpp_linear_has_adapter(linear)) {
+        tpp_build_adapter_backward(builder, linear);
     }
     if (dgrad)
         *dgrad = input;

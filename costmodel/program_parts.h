@@ -52,10 +52,16 @@ void tpp_builder_tensor(struct tpp_builder *builder, const char *name, enum tpp_
 void tpp_builder_kept(struct tpp_builder *builder, const char *name, uint32_t modules, double bytes);
 
 /* One linear layer with its adapters and quantisation; program_linear.c. */
+double tpp_linear_tokens(const struct tpp_builder *builder, const struct tpp_linear *linear);
 void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_linear *linear);
 int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linear *linear);
 /* *dgrad and *wgrad become the indices of the two GEMMs (wgrad: TPP_NO_OP when frozen); both may be NULL. */
 void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad);
+/* The adapters of a frozen linear that has some; program_adapter.c. */
+bool tpp_linear_has_adapter(const struct tpp_linear *linear);
+void tpp_build_adapter_parameters(struct tpp_builder *builder, const struct tpp_linear *linear);
+void tpp_build_adapter_forward(struct tpp_builder *builder, const struct tpp_linear *linear);
+void tpp_build_adapter_backward(struct tpp_builder *builder, const struct tpp_linear *linear);
 /* Backward transfers of tensor parallelism run beside the GEMMs (15.1 tp_async), but not when launches block (15.5). */
 bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder);
 /* Tensor-parallel collectives around a pair of linears: column-parallel entry and row-parallel exit. */

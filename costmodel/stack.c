@@ -75,6 +75,7 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
     stack->loss_kernel = row->loss_kernel;
     stack->lm_head_output = row->lm_head_output;
     stack->keeps_logits = framework == TPP_FRAMEWORK_HF_TRAINER;
+    stack->peft_adapters = framework == TPP_FRAMEWORK_HF_TRAINER || framework == TPP_FRAMEWORK_LLM_FOUNDRY;
     stack->transformer_engine = row->transformer_engine;
     stack->tensor_parallel_async = row->tensor_parallel_async;
     stack->tensor_parallel_other = row->tensor_parallel_other;

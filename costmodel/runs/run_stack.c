@@ -271,6 +271,12 @@ static bool keeps_logits(const struct tpp_run_facts *facts)
     return facts->year >= 2025 || tpp_run_mentions(facts->source, "refs/a100_80gb.csv");
 }
 
+/* Frameworks whose adapters are not PEFT's. */
+static bool has_own_adapters(const struct tpp_run_facts *facts)
+{
+    return framework_has(facts, "AutoModel") || framework_has(facts, "torchtune") || framework_has(facts, "litgpt");
+}
+
 /* fms-acceleration's plug-ins (S23): "foak" brings Triton RMSNorm, rotary and in-place cross entropy, and for quantised
  * bases fused LoRA, with a fused SwiGLU where the MLP has adapters; "liger" a cross entropy fused with the head. Without them all is eager. */
 static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp_job *job, struct tpp_stack *stack)
@@ -283,6 +289,7 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
     stack->activation_kernel = is_plain_gpt || has_fused_adapters ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
     stack->keeps_logits = keeps_logits(facts);
+    stack->peft_adapters = !has_own_adapters(facts);
     if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
         stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
     if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile"))

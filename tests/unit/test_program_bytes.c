@@ -201,6 +201,44 @@ static void frozen_layers_keep_what_their_adapters_read(void **state)
     CHECK_NUMBER(list_a_token(&scene), plain + 2.0 * HIDDEN + 2.0 * FFN + dropped + 3.0 * (2 * HIDDEN + FFN), 0);
 }
 
+/* Adapters of rank 16 on q, k, v and o, on one rank: 4 inputs of h, outputs of h, two of keys and values, h. PEFT 0.13.2 over bf16
+ * weights: x to fp32 (6 B), dropout (4 read, 4 written, mask 1), down for the product (6); lora_B's output times the scaling (4)
+ * and the sum (6). Backward: 4 and 6, 9, 6, and the sum of the input's gradients (6). Over quantised weights x stays: dropout 5. */
+static void adapters_move_their_inputs_and_outputs(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tpp_task task;
+        bool peft;
+        double dropout, input, output_forward, output_backward;
+    } rows[] = {
+        {TPP_TASK_LORA, true, 0.1, 21, 10, 4}, {TPP_TASK_LORA, true, 0, 12, 10, 4}, {TPP_TASK_QLORA, true, 0.1, 5, 10, 4},
+        {TPP_TASK_QLORA, true, 0, 0, 10, 4},   {TPP_TASK_LORA, false, 0.1, 5, 6, 0},
+    };
+    const double inputs = 4.0 * HIDDEN * TOKENS, outputs = (2.0 * HIDDEN + 2.0 * GROUPS * HEAD_DIM) * TOKENS;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct scene scene;
+        open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+        assert_true(scene.stack.peft_adapters);
+        scene.stack.peft_adapters = rows[i].peft;
+        scene.axes.tensor_parallel = 1;
+        scene.job.task = rows[i].task;
+        scene.job.lora_targets = TPP_LORA_ATTENTION;
+        scene.job.lora_dropout = rows[i].dropout;
+        build(&scene, TPP_LAYER_DECODER);
+        check_traffic(&scene, "adapter input", rows[i].input * inputs, rows[i].input * inputs);
+        check_traffic(&scene, "adapter sum", rows[i].output_forward * outputs, rows[i].output_backward * outputs + 6 * inputs);
+    }
+    struct scene megatron; /* one sum of a linear's output, one of its input's gradient */
+    open_scene(&megatron, TPP_FRAMEWORK_NEMO);
+    megatron.axes.tensor_parallel = 1;
+    megatron.job.task = TPP_TASK_LORA;
+    megatron.job.lora_targets = TPP_LORA_ATTENTION;
+    build(&megatron, TPP_LAYER_DECODER);
+    check_traffic(&megatron, "adapter input", 0, 0);
+    check_traffic(&megatron, "adapter sum", 6 * outputs, 2 * 6.0 * HIDDEN * TOKENS);
+}
+
 /* torchtitan's selective policy saves every second aten.mm, which it sees before torchao's tensors turn it into a scaled
  * product: tables of Llama-3 8B show the same peak for bf16 and FP8 (47.65 and 47.77 GiB; 33.71 and 33.38). */
 static void the_selective_policy_saves_products_of_every_precision(void **state)
@@ -243,6 +281,7 @@ int main(void)
         cmocka_unit_test(unfused_attention_moves_and_keeps_its_scores),
         cmocka_unit_test(losses_move_and_hold_their_bytes_a_logit),
         cmocka_unit_test(frozen_layers_keep_what_their_adapters_read),
+        cmocka_unit_test(adapters_move_their_inputs_and_outputs),
         cmocka_unit_test(the_selective_policy_saves_products_of_every_precision),
         cmocka_unit_test(quantised_weights_are_read_in_every_pass),
     };

@@ -254,6 +254,9 @@ static void fms_acceleration_plug_ins_choose_the_kernels(void **state)
     assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
     facts.parallel.fsdp = TPP_RUN_NO;
     assert_int_equal(stack_of(&facts, a100()).engine, TPP_ENGINE_DDP);
+    assert_true(stack_of(&facts, a100()).peft_adapters);
+    facts.framework = "NeMo AutoModel (PyTorch FSDP2)"; /* adapters of its own */
+    assert_false(stack_of(&facts, a100()).peft_adapters);
 }
 
 /* Megatron-Bridge's recipes of Moonlight and DeepSeek-V3 pre-train with bf16 moments, those of Qwen3 with fp32 ones. */
