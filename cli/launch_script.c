@@ -55,7 +55,8 @@ bool tpp_launch_trains(const struct tpp_job_inputs *inputs, struct tpp_error *er
     request.release = tpp_rules_release(&inputs->stack);
     return inputs->stack.framework == TPP_FRAMEWORK_MEGATRON_LM ||
            tpp_launch_check_job(&request, err) != TPP_E_UNSUPPORTED ||
-           (strcmp(err->where, "job.precision") != 0 && strcmp(err->where, "job.task") != 0);
+           (strcmp(err->where, "job.precision") != 0 && strcmp(err->where, "job.task") != 0 &&
+            strcmp(err->where, "job.optimizer") != 0 && strcmp(err->where, "job.gradient_type") != 0);
 }
 
 /* `texts` must outlive *request. */

@@ -154,8 +154,11 @@ void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
     if (job->gradient_type == TPP_GRADIENT_DEFAULT)
         return;
     stack->reduce_bytes = job->gradient_type == TPP_GRADIENT_FP32 ? 4 : 2;
-    if (stack->engine == TPP_ENGINE_MEGATRON) /* FSDP sums in the type of its shards */
-        stack->gradient_bytes = stack->reduce_bytes;
+    if (stack->engine != TPP_ENGINE_MEGATRON) /* FSDP sums in the type of its shards */
+        return;
+    if (job->precision == TPP_PRECISION_FP16 && stack->reduce_bytes > stack->gradient_bytes)
+        stack->optimizer_bytes -= 4; /* no fp32 copy of 16-bit gradients */
+    stack->gradient_bytes = stack->reduce_bytes;
 }
 
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
@@ -182,15 +185,21 @@ static bool has_optimizer(const struct tpp_stack *stack)
            (tpp_stack_is_plain_torch(stack) && stack->framework != TPP_FRAMEWORK_LLM_FOUNDRY) || is_other;
 }
 
-/* Megatron's --grad-reduce-in-bf16 and --accumulate-allreduce-grads-in-fp32, FSDP's reduce_dtype. */
+/* Megatron's --grad-reduce-in-bf16 and --accumulate-allreduce-grads-in-fp32, FSDP's reduce_dtype. ms-swift has bf16
+ * as the main_grads_dtype of its precision-aware optimizer alone; nanotron's accumulate_grad_in_fp32: false makes the
+ * moments 16-bit too, and keeps no master weights. */
 static bool has_gradient_type(const struct tpp_stack *stack, const struct tpp_job *job)
 {
     if (job->gradient_type == TPP_GRADIENT_DEFAULT)
         return true;
     if (tpp_engine_is_fsdp(stack->engine)) /* torchtitan's mixed_precision_reduce knows float32 alone */
         return stack->framework != TPP_FRAMEWORK_TORCHTITAN || job->gradient_type == TPP_GRADIENT_FP32;
-    return stack->engine == TPP_ENGINE_MEGATRON && stack->framework != TPP_FRAMEWORK_MS_SWIFT &&
-           job->precision != TPP_PRECISION_FP32;
+    if (stack->engine != TPP_ENGINE_MEGATRON || job->precision == TPP_PRECISION_FP32)
+        return false;
+    if (job->gradient_type == TPP_GRADIENT_FP32)
+        return true;
+    return job->precision != TPP_PRECISION_FP16 && stack->framework != TPP_FRAMEWORK_NANOTRON &&
+           (stack->framework != TPP_FRAMEWORK_MS_SWIFT || stack->optimizer == TPP_OPTIMIZER_ADAMW_BF16);
 }
 
 enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,

@@ -75,6 +75,9 @@ static void set_field(const struct tpp_argument *a, const struct tpp_argument_ma
     case TPP_SET_VARIANT:
         *(bool *)field = tpp_word_index(mapping->words, value) > 0;
         break;
+    case TPP_ADD_VARIANT:
+        *(bool *)field = *(bool *)field || tpp_word_index(mapping->words, value) > 0;
+        break;
     case TPP_SET_BITS:
         *(unsigned *)field = bits_of(a, mapping->words);
         break;

@@ -12,6 +12,7 @@ enum tpp_argument_target {
     TPP_SET_SWITCH,  /* bool with a value: false for false, False, 0, no; true without one */
     TPP_SET_CHOICE,  /* enum: index in `words`; a word that is not there changes nothing */
     TPP_SET_VARIANT, /* bool: the value is not the first of `words` */
+    TPP_ADD_VARIANT, /* the same, and true when it was before: of several options */
     TPP_SET_BITS,    /* unsigned: bits of `words`, the last one for unknown words */
     TPP_SET_GIVEN,   /* bool: the option is there */
     TPP_COUNT_DATA,
@@ -39,6 +40,9 @@ void tpp_arguments_map(const struct tpp_arguments *arguments, const struct tpp_s
 
 /* What a command line means that gives nothing. */
 struct tpp_megatron_settings tpp_megatron_defaults(enum tpp_framework framework, enum tpp_release release);
+
+/* --main-grads-dtype: reductions take the type of the precision-aware optimizer's gradients (launch formats 1.4). */
+void tpp_megatron_read_main_gradients(const char *type, struct tpp_megatron_settings *settings);
 
 /* Index of `word` in "a|b|c", or the number of words. */
 unsigned tpp_word_index(const char *words, const char *word);

@@ -72,6 +72,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"ddp.use_megatron_fsdp", TPP_SET_SWITCH, RULE(megatron_fsdp), NULL},
     {"dataset.seq_length", TPP_SET_NUMBER, RULE(sequence_length), NULL},
     {"mixed_precision", TPP_SET_SPECIAL, 0, NULL},
+    {"mixed_precision.grad_reduce_in_fp32", TPP_SET_SPECIAL, 0, NULL},
     {"model.account_for_embedding_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_embedding), NULL},
     {"model.account_for_loss_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_loss), NULL},
     {"model.attention_dropout", TPP_SET_DOUBLE, HERE(attention_dropout), NULL},
@@ -100,6 +101,10 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.tensor_model_parallel_size", TPP_SET_NUMBER, RULE(tensor_parallel), NULL},
     {"model.tp_comm_overlap", TPP_SET_SWITCH, RULE(tp_comm_overlap), NULL},
     {"model.virtual_pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(virtual_stages_per_rank), NULL},
+    {"optimizer.exp_avg_dtype", TPP_SET_SPECIAL, 0, NULL},
+    {"optimizer.exp_avg_sq_dtype", TPP_SET_SPECIAL, 0, NULL},
+    {"optimizer.main_grads_dtype", TPP_SET_SPECIAL, 0, NULL},
+    {"optimizer.main_params_dtype", TPP_SET_SPECIAL, 0, NULL},
     {"optimizer.optimizer_cpu_offload", TPP_SET_SWITCH, RULE(optimizer_cpu_offload), NULL},
     {"optimizer.use_precision_aware_optimizer", TPP_SET_SWITCH, RULE(precision_aware_optimizer), NULL},
     {"peft.dim", TPP_SET_NUMBER, HERE(lora_rank), NULL},
@@ -159,6 +164,44 @@ static unsigned bits_of_list(const char *list, const char *words)
     return bits;
 }
 
+static void set_gradients(bool in_fp32, struct tpp_megatron_settings *s)
+{
+    s->gradients_in_fp32 = in_fp32;
+    s->gradients_in_bf16 = !in_fp32;
+}
+
+/* Its MixedPrecisionConfig in full: {_target_:...,bf16:true,fp8_recipe:blockwise,grad_reduce_in_fp32:false}. */
+static void read_precision_object(const char *object, struct tpp_megatron_settings *s)
+{
+    char text[768];
+    size_t length = 0;
+    for (; *object != '\0' && length + 1 < sizeof text; object++)
+        if (strchr(" '\"", *object) == NULL)
+            text[length++] = *object;
+    text[length] = '\0';
+    const char *recipe = strstr(text, "fp8_recipe:");
+    const bool is_fp8 = strstr(text, "fp8:hybrid") != NULL || strstr(text, "fp8:e4m3") != NULL;
+    recipe = recipe != NULL ? recipe + strlen("fp8_recipe:") : "tensorwise";
+    s->rules.fp16 = strstr(text, "fp16:true") != NULL || strstr(text, "fp16:True") != NULL;
+    s->rules.bf16 = !s->rules.fp16;
+    s->rules.fp8 = !is_fp8                            ? TPP_RULE_FP8_NONE
+                   : strstr(text, "fp8:e4m3") != NULL ? TPP_RULE_FP8_E4M3
+                                                      : TPP_RULE_FP8_HYBRID;
+    s->rules.fp8_recipe = strncmp(recipe, "mxfp8", 5) == 0         ? TPP_RULE_FP8_MXFP8
+                          : strncmp(recipe, "blockwise", 9) == 0   ? TPP_RULE_FP8_BLOCKWISE
+                          : strncmp(recipe, "tensorwise", 10) == 0 ? TPP_RULE_FP8_TENSORWISE
+                                                                   : TPP_RULE_FP8_DELAYED;
+    s->rules.fp8_param_gather =
+        strstr(text, "fp8_param_gather:true") != NULL || strstr(text, "fp8_param_gather:True") != NULL;
+    set_gradients(
+        strstr(text, "grad_reduce_in_fp32:false") == NULL && strstr(text, "grad_reduce_in_fp32:False") == NULL, s);
+}
+
+static bool is_float32(const char *type)
+{
+    return strcmp(type, "torch.float32") == 0 || strcmp(type, "float32") == 0 || strcmp(type, "fp32") == 0;
+}
+
 static void read_precision(const char *name, struct tpp_rule_settings *rules)
 {
     const bool is_current = strstr(name, "current") != NULL, is_block = strstr(name, "subchannel") != NULL;
@@ -199,8 +242,15 @@ static void read_hierarchy(const char *list, struct tpp_rule_settings *rules)
 static void read_special(const struct tpp_argument *a, struct tpp_megatron_settings *s)
 {
     const char *name = a->option->name, *value = a->num_values > 0 && !a->is_null ? a->values[0].text : "";
-    if (strcmp(name, "mixed_precision") == 0) {
+    if (strcmp(name, "mixed_precision") == 0 && *value == '{') {
+        read_precision_object(value, s);
+    } else if (strcmp(name, "mixed_precision") == 0) {
         read_precision(value, &s->rules);
+        set_gradients(!s->rules.fp16, s);
+    } else if (strcmp(name, "mixed_precision.grad_reduce_in_fp32") == 0) {
+        set_gradients(tpp_word_index("false|False|0|no", value) == 4, s);
+    } else if (strncmp(name, "optimizer.", 10) == 0) { /* types of the precision-aware optimizer's states */
+        s->rules.narrow_state = s->rules.narrow_state || !is_float32(value);
     } else if (strcmp(name, "model.pipeline_model_parallel_layout") == 0) {
         s->rules.pipeline_layout = *value != '\0' ? value : NULL;
     } else if (strcmp(name, "model.cp_comm_type") == 0) {
@@ -309,6 +359,24 @@ static void judge_keys(struct tpp_shell_words words, struct tpp_problems *proble
     }
 }
 
+/* The precision is applied over the type of gradients in `ddp`. */
+static void judge_gradients(const struct tpp_arguments *arguments, const struct tpp_megatron_settings *s,
+                            struct tpp_problems *problems)
+{
+    const struct tpp_argument *given = tpp_argument_find(arguments, "ddp.grad_reduce_in_fp32");
+    const struct tpp_argument *precision = tpp_argument_find(arguments, "mixed_precision");
+    const bool is_narrow = s->rules.fp16 ? !s->gradients_in_fp32 : s->gradients_in_bf16;
+    if (given == NULL || !given->is_known || given->num_values == 0 || (precision != NULL && precision->is_null) ||
+        is_narrow == (tpp_word_index("false|False|0|no", given->values[0].text) < 4))
+        return;
+    tpp_problems_add(problems, "dead-setting", TPP_SEVERITY_WARNING, given->word->line,
+                     "set grad_reduce_in_fp32 of mixed_precision",
+                     "mixed_precision is applied over ddp.grad_reduce_in_fp32: gradients are reduced in %s",
+                     !is_narrow      ? "fp32"
+                     : s->rules.fp16 ? "fp16"
+                                     : "bf16");
+}
+
 /* Fine-tuning recipes pack their data set; a word about packing may say that it is not. */
 static bool packs_sequences(const struct tpp_megatron_settings *s, struct tpp_shell_words words)
 {
@@ -346,13 +414,13 @@ enum tpp_code tpp_bridge_read(struct tpp_shell_words words, const struct tpp_she
     judge_keys(words, problems);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         tpp_arguments_map(arguments, script, &maps[i], out, problems);
+    judge_gradients(arguments, out, problems);
     if (!is_known)
         say_what_is_assumed(arguments, problems);
     const char *precision = tpp_argument_find(arguments, "mixed_precision") != NULL ? "mixed_precision" : "--recipe";
     if (strstr(text_of(arguments, precision), "nvfp4") != NULL)
         tpp_problems_add(problems, "not-modelled", TPP_SEVERITY_WARNING, tpp_argument_line(arguments, precision), "",
                          "NVFP4 is not modelled: the products are costed in bf16");
-    out->gradients_in_bf16 = false;
     if (out->rules.virtual_stages_per_rank == TPP_RULE_UNSET) /* one chunk: sent and received in one batch */
         out->rules.overlap_p2p = true;
     out->rules.max_position_embeddings = out->rules.sequence_length;

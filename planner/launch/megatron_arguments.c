@@ -10,6 +10,7 @@
 static const struct tpp_argument_mapping mappings[] = {
     {"--account-for-embedding-in-pipeline-split", TPP_SET_TRUE, RULE(account_for_embedding), NULL},
     {"--account-for-loss-in-pipeline-split", TPP_SET_TRUE, RULE(account_for_loss), NULL},
+    {"--accumulate-allreduce-grads-in-fp32", TPP_SET_TRUE, HERE(gradients_in_fp32), NULL},
     {"--activations-checkpoint-method", TPP_SET_SPECIAL, 0, NULL},
     {"--activations-checkpoint-num-layers", TPP_SET_NUMBER, HERE(checkpoint_num_layers), NULL},
     {"--add-qkv-bias", TPP_SET_TRUE, HERE(qkv_bias), NULL},
@@ -40,8 +41,8 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--distribute-saved-activations", TPP_SET_TRUE, RULE(distribute_saved_activations), NULL},
     {"--eval-global-batch-size", TPP_SET_NUMBER, RULE(eval_global_batch_size), NULL},
     {"--eval-micro-batch-size", TPP_SET_NUMBER, RULE(eval_micro_batch_size), NULL},
-    {"--exp-avg-dtype", TPP_SET_VARIANT, RULE(narrow_state), "fp32"},
-    {"--exp-avg-sq-dtype", TPP_SET_VARIANT, RULE(narrow_state), "fp32"},
+    {"--exp-avg-dtype", TPP_ADD_VARIANT, RULE(narrow_state), "fp32"},
+    {"--exp-avg-sq-dtype", TPP_ADD_VARIANT, RULE(narrow_state), "fp32"},
     {"--expert-model-parallel-size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"--expert-tensor-parallel-num-weight-shards", TPP_SET_NUMBER, RULE(expert_weight_shards), NULL},
     {"--expert-tensor-parallel-size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
@@ -70,8 +71,8 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--lr-warmup-fraction", TPP_SET_GIVEN, RULE(has_lr_warmup_fraction), NULL},
     {"--lr-warmup-iters", TPP_SET_SPECIAL, 0, NULL},
     {"--lr-warmup-samples", TPP_SET_SPECIAL, 0, NULL},
-    {"--main-grads-dtype", TPP_SET_VARIANT, RULE(narrow_state), "fp32"},
-    {"--main-params-dtype", TPP_SET_VARIANT, RULE(narrow_state), "fp32"},
+    {"--main-grads-dtype", TPP_SET_SPECIAL, 0, NULL},
+    {"--main-params-dtype", TPP_ADD_VARIANT, RULE(narrow_state), "fp32"},
     {"--make-vocab-size-divisible-by", TPP_SET_NUMBER, HERE(vocabulary_multiple), NULL},
     {"--max-position-embeddings", TPP_SET_NUMBER, RULE(max_position_embeddings), NULL},
     {"--merge-file", TPP_SET_GIVEN, HERE(merge_file), NULL},
@@ -384,6 +385,8 @@ static void read_special(const struct tpp_argument *a, struct tpp_megatron_setti
         read_pattern(value, s);
     } else if (strcmp(name, "--cross-entropy-fusion-impl") == 0) {
         rules->cross_entropy_fusion_te = strcmp(value, "te") == 0; /* counts with the fusion only: see the end */
+    } else if (strcmp(name, "--main-grads-dtype") == 0) {
+        tpp_megatron_read_main_gradients(value, s);
     } else if (strcmp(name, "--fp8-e4m3") == 0) {
         rules->fp8 = TPP_RULE_FP8_E4M3;
     } else if (strcmp(name, "--fp8-hybrid") == 0) {
@@ -397,6 +400,12 @@ static void read_special(const struct tpp_argument *a, struct tpp_megatron_setti
     } else if (strcmp(name, "--lr-warmup-samples") == 0) {
         rules->has_lr_warmup_samples = integer_of(value) != 0;
     }
+}
+
+void tpp_megatron_read_main_gradients(const char *type, struct tpp_megatron_settings *settings)
+{
+    settings->rules.narrow_state = settings->rules.narrow_state || strcmp(type, "fp32") != 0;
+    settings->gradients_in_bf16 = settings->gradients_in_bf16 || strcmp(type, "bf16") == 0;
 }
 
 struct tpp_megatron_settings tpp_megatron_defaults(enum tpp_framework framework, enum tpp_release release)

@@ -45,7 +45,8 @@ struct tpp_megatron_settings {
     int64_t q_lora_rank, kv_lora_rank, qk_head_dim, qk_rope_head_dim, v_head_dim;
     /* Job and software: */
     double hidden_dropout, attention_dropout;
-    bool gradients_in_bf16, keeps_gathered, cross_entropy_fusion, gives_checkpoint;
+    bool gradients_in_bf16, gradients_in_fp32; /* asked for; neither: the default of the precision */
+    bool keeps_gathered, cross_entropy_fusion, gives_checkpoint;
     bool flash_attention;
     enum tpp_megatron_attention attention;
     enum tpp_megatron_sharding sharding;

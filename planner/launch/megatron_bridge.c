@@ -27,8 +27,6 @@ enum tpp_code tpp_launch_check_megatron_bridge(const struct tpp_launch_request *
         {job->precision == TPP_PRECISION_FP32, "job.precision", "its recipes train in 16 bits or FP8"},
         {job->precision == TPP_PRECISION_FP8 || job->precision == TPP_PRECISION_MXFP8, "job.precision",
          "its precision of that name gathers weights in 8 bits, which a plan does not count", true},
-        {job->optimizer != TPP_OPTIMIZER_ADAMW || job->gradient_type != TPP_GRADIENT_DEFAULT, "job.optimizer",
-         "types of moments and gradients are not written yet", true},
         {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet", true},
         {job->attention_block_length > 0, "job.attention_block_length",
          "masks between documents are the data set's own"},
@@ -176,6 +174,16 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     tpp_script_array_end(script);
 }
 
+/* Recipes may narrow any of them; an optimizer that is not precision-aware takes fp32 alone. */
+static void write_state_types(struct tpp_script *script, bool is_narrow)
+{
+    const char *moments = is_narrow ? "torch.bfloat16" : "torch.float32";
+    tpp_script_word(script, "optimizer.main_grads_dtype", "torch.float32");
+    tpp_script_word(script, "optimizer.main_params_dtype", "torch.float32");
+    tpp_script_word(script, "optimizer.exp_avg_dtype", moments);
+    tpp_script_word(script, "optimizer.exp_avg_sq_dtype", moments);
+}
+
 /* `comm_overlap` of a recipe would be applied over all of these. */
 static void write_overlap(struct tpp_script *script, const struct tpp_rule_settings *rules,
                           const struct tpp_strategy *s)
@@ -198,7 +206,32 @@ static void write_overlap(struct tpp_script *script, const struct tpp_rule_setti
     write_switch(script, "dist.use_megatron_fsdp", false);
     write_switch(script, "optimizer.optimizer_cpu_offload", rules->optimizer_cpu_offload);
     write_switch(script, "optimizer.use_precision_aware_optimizer", rules->precision_aware_optimizer);
+    write_state_types(script, rules->narrow_state);
     tpp_script_array_end(script);
+}
+
+/* A name stands for a whole precision, its type of gradients too, and is applied over `ddp`. Another type needs the
+ * object that the name stands for: it takes the place of the name written before it, where a recipe's own object would
+ * be mixed with it. */
+static void write_precision(struct tpp_script *script, const struct tpp_launch_request *request)
+{
+    const enum tpp_precision precision = request->job->precision;
+    const bool is_fp16 = precision == TPP_PRECISION_FP16, in_fp32 = request->stack->gradient_bytes == 4;
+    const char *type = is_fp16 ? "{_target_:torch.float16,_call_:false}" : "{_target_:torch.bfloat16,_call_:false}";
+    char object[384];
+    tpp_script_word(script, "mixed_precision",
+                    is_fp16                                ? "fp16_mixed"
+                    : precision == TPP_PRECISION_FP8_BLOCK ? "bf16_with_fp8_subchannel_scaling_mixed"
+                                                           : "bf16_mixed");
+    if (in_fp32 != is_fp16)
+        return;
+    snprintf(object, sizeof object,
+             "{_target_:megatron.bridge.training.mixed_precision.MixedPrecisionConfig,%s:true,params_dtype:%s,"
+             "pipeline_dtype:%s,%sgrad_reduce_in_fp32:%s}",
+             is_fp16 ? "fp16" : "bf16", type, type,
+             precision == TPP_PRECISION_FP8_BLOCK ? "fp8:hybrid,fp8_recipe:blockwise," : "",
+             in_fp32 ? "true" : "false");
+    tpp_script_word(script, "mixed_precision", object);
 }
 
 static void write_recompute(struct tpp_script *script, const struct tpp_rule_settings *rules,
@@ -240,10 +273,7 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     tpp_script_expression(script, "train.train_iters", "\"'\\${oc.decode:\\${oc.env:TRAIN_ITERS}}'\"");
     tpp_script_integer(script, "dataset.seq_length", (int64_t)job->sequence_length);
     tpp_script_expression(script, "optimizer.lr", "\"'\\${oc.decode:\\${oc.env:LR}}'\"");
-    tpp_script_word(script, "mixed_precision",
-                    job->precision == TPP_PRECISION_FP16        ? "fp16_mixed"
-                    : job->precision == TPP_PRECISION_FP8_BLOCK ? "bf16_with_fp8_subchannel_scaling_mixed"
-                                                                : "bf16_mixed");
+    write_precision(script, request);
     tpp_script_number(script, "model.hidden_dropout", job->hidden_dropout);
     tpp_script_number(script, "model.attention_dropout", job->attention_dropout);
     write_switch(script, "model.cross_entropy_loss_fusion", request->stack->loss_kernel == TPP_LOSS_FUSED);

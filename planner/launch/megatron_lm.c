@@ -199,6 +199,20 @@ static void write_alignment(struct tpp_script *script, const struct tpp_rule_set
                         script->release < TPP_RELEASE_0_9 ? "--no-delay-grad-reduce" : "--no-align-grad-reduce");
 }
 
+/* Of gradients and moments: the job's, whatever the plan. */
+static void write_state_types(struct tpp_script *script, const struct tpp_launch_request *request,
+                              const struct tpp_rule_settings *s)
+{
+    const bool has_choice = !s->torch_fsdp2 && request->stack->engine == TPP_ENGINE_MEGATRON;
+    tpp_script_flag_if(script, has_choice && s->bf16 && request->stack->gradient_bytes == 2, "--grad-reduce-in-bf16");
+    tpp_script_flag_if(script, has_choice && s->fp16 && request->stack->gradient_bytes == 4,
+                       "--accumulate-allreduce-grads-in-fp32");
+    if (s->narrow_state) {
+        tpp_script_word(script, "--exp-avg-dtype", "bf16");
+        tpp_script_word(script, "--exp-avg-sq-dtype", "bf16");
+    }
+}
+
 static void write_data_parallel(struct tpp_script *script, const struct tpp_launch_request *request,
                                 const struct tpp_rule_settings *s)
 {
@@ -213,13 +227,8 @@ static void write_data_parallel(struct tpp_script *script, const struct tpp_laun
     tpp_script_flag_if(script, s->torch_fsdp2, "--use-torch-fsdp2");
     tpp_script_flag_if(script, s->keeps_gathered_weights, "--torch-fsdp2-no-reshard-after-forward");
     tpp_script_flag_if(script, !s->gradient_accumulation_fusion, "--no-gradient-accumulation-fusion");
-    tpp_script_flag_if(script, s->bf16 && !s->torch_fsdp2 && request->stack->gradient_bytes == 2,
-                       "--grad-reduce-in-bf16");
     tpp_script_flag_if(script, s->precision_aware_optimizer, "--use-precision-aware-optimizer");
-    if (s->narrow_state) {
-        tpp_script_word(script, "--exp-avg-dtype", "bf16");
-        tpp_script_word(script, "--exp-avg-sq-dtype", "bf16");
-    }
+    write_state_types(script, request, s);
     tpp_script_flag_if(script, s->optimizer_cpu_offload, "--optimizer-cpu-offload");
 }
 
@@ -310,7 +319,8 @@ static void write_kernels(struct tpp_script *script, const struct tpp_launch_req
         tpp_script_word(script, "--cross-entropy-fusion-impl", script->release <= TPP_RELEASE_0_17 ? "te" : "native");
 }
 
-/* Whether the release has every option of the model, the precision and the kernels: they are written, and thrown away.
+/* Whether the release has every option of the model, the precision, the kernels and the optimizer: they are written,
+ * and thrown away.
  */
 static enum tpp_code check_options(const struct tpp_launch_request *request, struct tpp_error *err)
 {
@@ -327,6 +337,7 @@ static enum tpp_code check_options(const struct tpp_launch_request *request, str
     tpp_megatron_lm_write_model(&script, request);
     write_precision(&script, &settings);
     write_kernels(&script, request, &settings);
+    write_state_types(&script, request, &settings);
     const enum tpp_code code = tpp_text_failed(&text)
                                    ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory while writing options")
                                    : tpp_script_finish(&script, err);
@@ -343,6 +354,10 @@ enum tpp_code tpp_launch_check_megatron_lm(const struct tpp_launch_request *requ
         {stack->engine != TPP_ENGINE_MEGATRON && stack->engine != TPP_ENGINE_FSDP2, "stack.engine",
          "it runs its own data parallelism or FSDP2"},
         {tpp_job_is_adapter(request->job), "job.task", "pretrain_gpt.py trains no adapters"},
+        {stack->engine == TPP_ENGINE_FSDP2 && request->job->optimizer != TPP_OPTIMIZER_ADAMW, "job.optimizer",
+         "its precision-aware optimizer needs the distributed optimizer, which FSDP2 excludes"},
+        {stack->engine == TPP_ENGINE_FSDP2 && request->job->gradient_type != TPP_GRADIENT_DEFAULT, "job.gradient_type",
+         "its FSDP2 has no option for the type of gradients"},
         {precision == TPP_PRECISION_MXFP8 && request->release < TPP_RELEASE_0_12, "job.precision",
          "MXFP8 is there from 0.12 on"},
         {precision == TPP_PRECISION_FP8_BLOCK && request->release < TPP_RELEASE_0_13, "job.precision",

@@ -189,14 +189,29 @@ static bool is_argument(const struct reading *r, const char *name, const char *c
 /* Both moments in bf16; bitsandbytes' AdamW in 8 bits, by the Trainer's names. */
 static enum tpp_optimizer read_optimizer(const struct reading *r)
 {
-    static const char *const bf16[] = {"bf16", NULL};
+    static const char *const bf16[] = {"bf16", "bfloat16", "torch.bfloat16", NULL};
+    static const char *const moments[][2] = {{"--exp-avg-dtype", "--exp-avg-sq-dtype"},
+                                             {"--exp_avg_dtype", "--exp_avg_sq_dtype"},
+                                             {"optimizer.exp_avg_dtype", "optimizer.exp_avg_sq_dtype"}};
     static const char *const in_8_bits[] = {"adamw_bnb_8bit", "adamw_8bit", NULL};
     if (is_argument(r, "--optim", in_8_bits))
         return TPP_OPTIMIZER_ADAMW_8BIT;
-    return (is_argument(r, "--exp-avg-dtype", bf16) && is_argument(r, "--exp-avg-sq-dtype", bf16)) ||
-                   (is_argument(r, "--exp_avg_dtype", bf16) && is_argument(r, "--exp_avg_sq_dtype", bf16))
-               ? TPP_OPTIMIZER_ADAMW_BF16
-               : TPP_OPTIMIZER_ADAMW;
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        if (is_argument(r, moments[i][0], bf16) && is_argument(r, moments[i][1], bf16))
+            return TPP_OPTIMIZER_ADAMW_BF16;
+    }
+    return TPP_OPTIMIZER_ADAMW;
+}
+
+/* What is the default of a precision counts as not chosen. The narrow gradients of ms-swift without narrow moments are
+ * not modelled. */
+static enum tpp_gradient_type read_gradient_type(const struct tpp_megatron_settings *s, enum tpp_optimizer optimizer)
+{
+    const struct tpp_rule_settings *rules = &s->rules;
+    if (rules->fp16 && s->gradients_in_fp32)
+        return TPP_GRADIENT_FP32;
+    const bool is_modelled = rules->framework != TPP_FRAMEWORK_MS_SWIFT || optimizer == TPP_OPTIMIZER_ADAMW_BF16;
+    return rules->bf16 && s->gradients_in_bf16 && is_modelled ? TPP_GRADIENT_BF16 : TPP_GRADIENT_DEFAULT;
 }
 
 static void read_job(const struct reading *r, struct tpp_job *job)
@@ -220,7 +235,7 @@ static void read_job(const struct reading *r, struct tpp_job *job)
                 : s->gives_checkpoint ? TPP_TASK_SFT
                                       : TPP_TASK_PRETRAIN;
     job->optimizer = read_optimizer(r);
-    job->gradient_type = s->gradients_in_bf16 && rules->bf16 ? TPP_GRADIENT_BF16 : TPP_GRADIENT_DEFAULT;
+    job->gradient_type = read_gradient_type(s, job->optimizer);
     job->hidden_dropout = s->hidden_dropout;
     job->attention_dropout = s->attention_dropout;
 }

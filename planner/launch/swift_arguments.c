@@ -80,6 +80,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--account_for_embedding_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_embedding), NULL},
     {"--account_for_loss_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_loss), NULL},
     {"--align_grad_reduce", TPP_SET_SWITCH, RULE(align_grad_reduce), NULL},
+    {"--accumulate_allreduce_grads_in_fp32", TPP_SET_SWITCH, HERE(gradients_in_fp32), NULL},
     {"--attention_backend", TPP_SET_SPECIAL, 0, NULL},
     {"--bf16", TPP_SET_SWITCH, RULE(bf16), NULL},
     {"--context_parallel_size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
@@ -90,6 +91,8 @@ static const struct tpp_argument_mapping mappings[] = {
      "no_shard|optim|optim_grads|optim_grads_params"},
     {"--decoder_first_pipeline_num_layers", TPP_SET_NUMBER, RULE(first_stage_layers), NULL},
     {"--decoder_last_pipeline_num_layers", TPP_SET_NUMBER, RULE(last_stage_layers), NULL},
+    {"--exp_avg_dtype", TPP_ADD_VARIANT, RULE(narrow_state), "fp32"},
+    {"--exp_avg_sq_dtype", TPP_ADD_VARIANT, RULE(narrow_state), "fp32"},
     {"--expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"--expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
     {"--fp16", TPP_SET_SWITCH, RULE(fp16), NULL},
@@ -99,6 +102,8 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--global_batch_size", TPP_SET_NUMBER, RULE(global_batch_size), NULL},
     {"--gradient_accumulation_fusion", TPP_SET_SWITCH, RULE(gradient_accumulation_fusion), NULL},
     {"--lora_rank", TPP_SET_NUMBER, HERE(lora_rank), NULL},
+    {"--main_grads_dtype", TPP_SET_SPECIAL, 0, NULL},
+    {"--main_params_dtype", TPP_ADD_VARIANT, RULE(narrow_state), "fp32"},
     {"--max_length", TPP_SET_NUMBER, RULE(sequence_length), NULL},
     {"--micro_batch_size", TPP_SET_NUMBER, RULE(micro_batch_size), NULL},
     {"--microbatch_group_size_per_vp_stage", TPP_SET_NUMBER, RULE(microbatch_group_size), NULL},
@@ -159,6 +164,8 @@ static void read_special(const struct tpp_argument *a, struct tpp_megatron_setti
         s->rules.pipeline_layout = value;
     else if (strcmp(name, "--cross_entropy_fusion_impl") == 0)
         s->rules.cross_entropy_fusion_te = strcmp(value, "te") == 0;
+    else if (strcmp(name, "--main_grads_dtype") == 0)
+        tpp_megatron_read_main_gradients(value, s);
     else if (strcmp(name, "--target_modules") == 0)
         s->lora_targets = targets_of(a);
     else if (strncmp(value, "flash", 5) == 0) { /* flash_2, flash_3, flash_4 pin a version */

@@ -177,6 +177,10 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
         tpp_script_word(script, "--exp_avg_dtype", "bf16");
         tpp_script_word(script, "--exp_avg_sq_dtype", "bf16");
     }
+    if (request->job->gradient_type == TPP_GRADIENT_BF16)
+        tpp_script_word(script, "--main_grads_dtype", "bf16");
+    if (rules->fp16 && request->job->gradient_type == TPP_GRADIENT_FP32)
+        write_switch(script, "--accumulate_allreduce_grads_in_fp32", true);
     write_recompute(script, rules, s);
     tpp_script_expression(script, "--model", "\"$MODEL\"");
     tpp_script_expression(script, "--dataset", "\"$DATASET\"");

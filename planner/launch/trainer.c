@@ -57,6 +57,8 @@ static enum tpp_code check_job(const struct tpp_launch_request *request, const s
          "release", "FSDP2 is there from accelerate 1.6 on"},
         {job->hidden_dropout > 0 || job->attention_dropout > 0, "job.hidden_dropout", "dropout is the model's own"},
         {tpp_precision_is_fp8(job->precision), "job.precision", "plans are for 16 or 32 bits"},
+        {names->is_fsdp && job->gradient_type == TPP_GRADIENT_FP32 && job->precision != TPP_PRECISION_FP32,
+         "job.gradient_type", "it reduces gradients in the type that it computes in"},
         {attention != TPP_ATTENTION_FLASH2 && attention != TPP_ATTENTION_EAGER, "stack.attention",
          "it has FlashAttention 2 and eager attention"},
         {job->precision == TPP_PRECISION_FP32 && attention != TPP_ATTENTION_EAGER, "job.precision",

@@ -142,8 +142,7 @@ static void random_case(struct tpp_random *random, struct launch_case *c)
     c->request.release = (enum tpp_release)tpp_random_range(random, TPP_RELEASE_23_04, TPP_RELEASE_MAIN);
     if (c->request.release >= TPP_RELEASE_0_11) {
         c->job.optimizer = (enum tpp_optimizer)PICK(0, 0, 0, 1);
-        if (c->job.precision != TPP_PRECISION_FP16)
-            c->job.gradient_type = (enum tpp_gradient_type)PICK(0, 0, 0, 2);
+        c->job.gradient_type = (enum tpp_gradient_type)PICK(0, 0, 0, c->job.precision == TPP_PRECISION_FP16 ? 1 : 2);
     }
     tpp_stack_set_dtypes(&c->stack, &c->job);
     if (c->request.release < TPP_RELEASE_0_8 && PICK(0, 1, 1, 1) == 1)

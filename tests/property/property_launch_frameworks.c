@@ -142,6 +142,19 @@ static void random_megatron(struct tpp_random *random, struct launch_case *c)
     }
 }
 
+/* Types of moments and gradients: the framework's own choice, or another that it has. */
+static void random_state_types(struct tpp_random *random, const struct reader *reader, struct tpp_job *job)
+{
+    const bool is_megatron = reader->engine == TPP_ENGINE_MEGATRON;
+    if (reader->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED || PICK(0, 0, 1) == 0)
+        return;
+    job->optimizer = is_megatron ? TPP_OPTIMIZER_ADAMW_BF16 : TPP_OPTIMIZER_ADAMW_8BIT;
+    if (is_megatron && PICK(0, 1) == 1)
+        job->gradient_type = job->precision == TPP_PRECISION_FP16 ? TPP_GRADIENT_FP32 : TPP_GRADIENT_BF16;
+    if (reader->framework == TPP_FRAMEWORK_NEMO && PICK(0, 1) == 1)
+        job->optimizer = TPP_OPTIMIZER_ADAMW;
+}
+
 static void random_case(struct tpp_random *random, const struct reader *reader, struct launch_case *c)
 {
     launch_case_init(c);
@@ -158,6 +171,7 @@ static void random_case(struct tpp_random *random, const struct reader *reader, 
     random_strategy(random, reader, c);
     if (reader->engine == TPP_ENGINE_MEGATRON)
         random_megatron(random, c);
+    random_state_types(random, reader, &c->job);
     tpp_stack_defaults(reader->framework, &c->hardware.gpu, &c->job, &c->stack);
     tpp_stack_set_engine(&c->stack, reader->engine, &c->hardware.gpu, &c->job);
     snprintf(c->model.name, sizeof c->model.name, "%.60s", hostile);
@@ -165,10 +179,6 @@ static void random_case(struct tpp_random *random, const struct reader *reader, 
     c->request.job_name = c->request.note = hostile;
     c->request.release = TPP_RELEASE_NEWEST;
     c->request.slurm = PICK(0, 1) == 1;
-    if (reader->framework == TPP_FRAMEWORK_HF_TRAINER || reader->framework == TPP_FRAMEWORK_MS_SWIFT)
-        c->job.optimizer = PICK(0, 0, 0, 1) == 0                     ? TPP_OPTIMIZER_ADAMW
-                           : reader->engine == TPP_ENGINE_MEGATRON ? TPP_OPTIMIZER_ADAMW_BF16
-                                                                   : TPP_OPTIMIZER_ADAMW_8BIT;
 }
 
 /* What the words of a plan leave out or say in another way: without effect on what is run. */
@@ -241,6 +251,7 @@ static void check_same_job(const struct reader *reader, const struct launch_case
     assert_int_equal(read->job.global_batch_size, c->job.global_batch_size);
     assert_int_equal(read->job.precision, c->job.precision);
     assert_int_equal(read->job.optimizer, c->job.optimizer);
+    assert_int_equal(read->job.gradient_type, c->job.gradient_type);
     if (says_task)
         assert_int_equal(read->job.task, c->job.task);
     if (tpp_job_is_adapter(&c->job)) {
@@ -250,6 +261,7 @@ static void check_same_job(const struct reader *reader, const struct launch_case
     assert_int_equal(read->stack.engine, c->strategy.pipeline_parallel > 1 && reader->engine == TPP_ENGINE_DEEPSPEED
                                              ? TPP_ENGINE_DEEPSPEED_PIPELINE
                                              : reader->engine);
+    assert_true(read->stack.engine != c->stack.engine || read->stack.optimizer_bytes == c->stack.optimizer_bytes);
     assert_int_equal(read->stack.attention, c->stack.attention);
     assert_int_equal(read->stack.loss_kernel, c->stack.loss_kernel);
 }

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#define NUM_SCENES 120
+#define NUM_SCENES 140
 
 static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t count)
 {
@@ -116,6 +116,12 @@ static void random_limits(struct tpp_random *random, struct tpp_space_limits *li
         limits->context_kind = PICK(0, 1, 2, 3);
 }
 
+static void set_stack(const struct target *target, struct scene *scene)
+{
+    tpp_stack_defaults(target->framework, &scene->hardware.gpu, &scene->job, &scene->stack);
+    tpp_stack_set_engine(&scene->stack, target->engine, &scene->hardware.gpu, &scene->job);
+}
+
 static void random_scene(struct tpp_random *random, const struct target *target, struct scene *scene)
 {
     memset(scene, 0, sizeof *scene);
@@ -137,8 +143,17 @@ static void random_scene(struct tpp_random *random, const struct target *target,
     scene->job.lora_rank = 16;
     scene->job.lora_targets = (enum tpp_lora_targets)PICK(0, 1, 2, 3);
     scene->job.hidden_dropout = PICK(0, 0, 0, 1) * 0.1;
-    tpp_stack_defaults(target->framework, &scene->hardware.gpu, &scene->job, &scene->stack);
-    tpp_stack_set_engine(&scene->stack, target->engine, &scene->hardware.gpu, &scene->job);
+    if (PICK(0, 0, 0, 0, 1) == 1) {
+        scene->job.optimizer = (enum tpp_optimizer)PICK(0, 1, 2);
+        scene->job.gradient_type = (enum tpp_gradient_type)PICK(0, 1, 2);
+    }
+    set_stack(target, scene);
+    if (tpp_stack_check(&scene->stack, &scene->hardware.gpu, &scene->job, NULL) !=
+        TPP_OK) { /* refused before a search */
+        scene->job.optimizer = TPP_OPTIMIZER_ADAMW;
+        scene->job.gradient_type = TPP_GRADIENT_DEFAULT;
+        set_stack(target, scene);
+    }
     if (target->framework == TPP_FRAMEWORK_MEGATRON_LM) {
         const enum tpp_release release =
             (enum tpp_release)tpp_random_range(random, TPP_RELEASE_23_04, TPP_RELEASE_COUNT - 1);

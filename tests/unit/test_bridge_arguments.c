@@ -121,6 +121,38 @@ static void test_broken_rules_and_keys_at_their_lines(void **state)
     release_reading(&r);
 }
 
+/* mixed_precision.setup overwrites ddp.grad_reduce_in_fp32; the object is what its bf16_mixed() returns, but for one
+ * field. */
+static void test_types_of_gradients_and_moments(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "torchrun run_recipe.py --model llama31_8b --mode pretrain mixed_precision=bf16_mixed \\\n"
+                    " ddp.grad_reduce_in_fp32=false optimizer.exp_avg_dtype=torch.bfloat16 \\\n"
+                    " optimizer.exp_avg_sq_dtype=torch.float32 optimizer.use_precision_aware_optimizer=true");
+    assert_true(r.settings.gradients_in_fp32 && !r.settings.gradients_in_bf16);
+    assert_true(r.settings.rules.narrow_state && r.settings.rules.precision_aware_optimizer);
+    const struct tpp_problem *dead = find(&r, "dead-setting");
+    assert_non_null(dead);
+    assert_int_equal(dead->line, 2);
+    assert_non_null(strstr(dead->message, "reduced in fp32"));
+    release_reading(&r);
+    read_script(&r, "torchrun run_recipe.py --model llama31_8b --mode pretrain mixed_precision=bf16_mixed \\\n"
+                    " ddp.grad_reduce_in_fp32=false '++mixed_precision={_target_: "
+                    "megatron.bridge.training.mixed_precision.MixedPrecisionConfig, bf16: true, fp8: hybrid, "
+                    "fp8_recipe: blockwise, grad_reduce_in_fp32: false}'");
+    assert_true(r.settings.gradients_in_bf16 && !r.settings.gradients_in_fp32);
+    assert_true(r.settings.rules.bf16 && r.settings.rules.fp8 == TPP_RULE_FP8_HYBRID);
+    assert_int_equal(r.settings.rules.fp8_recipe, TPP_RULE_FP8_BLOCKWISE);
+    assert_false(r.settings.rules.narrow_state);
+    assert_null(find(&r, "dead-setting"));
+    release_reading(&r);
+    read_script(&r, "torchrun run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_fp8cs_config \\\n"
+                    " mixed_precision.grad_reduce_in_fp32=false");
+    assert_true(r.settings.gradients_in_bf16);
+    release_reading(&r);
+}
+
 /* ModelParallelConfig: sizes are int, virtual stages Optional[int]. */
 static void test_a_size_cannot_be_null(void **state)
 {
@@ -200,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_an_override_wins_over_an_option),
         cmocka_unit_test(test_values_in_the_grammar_of_hydra),
         cmocka_unit_test(test_broken_rules_and_keys_at_their_lines),
+        cmocka_unit_test(test_types_of_gradients_and_moments),
         cmocka_unit_test(test_a_size_cannot_be_null),
         cmocka_unit_test(test_a_known_recipe_sets_its_sizes),
         cmocka_unit_test(test_recipes_are_sorted),

@@ -142,6 +142,14 @@ static void gradients_take_the_type_that_is_asked_for(void **state)
     stack = with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP2, &job);
     assert_int_equal(stack.gradient_bytes, 4);
     assert_int_equal(stack.reduce_bytes, 2);
+    /* Summed in fp32, fp16 gradients need no copy for the optimizer: 2 + 4 + 12 bytes, as of bf16, in place of 20. */
+    job.precision = TPP_PRECISION_FP16;
+    job.gradient_type = TPP_GRADIENT_FP32;
+    stack = with_job(TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, &job);
+    assert_int_equal(stack.gradient_bytes, 4);
+    assert_int_equal(stack.reduce_bytes, 4);
+    CHECK_NUMBER(stack.optimizer_bytes, 12, 0);
+    assert_int_equal(tpp_stack_state_bytes(&stack).gradient_copies, 0);
 }
 
 static void what_a_framework_lacks_is_refused(void **state)
@@ -154,13 +162,18 @@ static void what_a_framework_lacks_is_refused(void **state)
         const char *where; /* NULL: it has them */
     } cases[] = {
         {TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW_BF16, TPP_GRADIENT_BF16, NULL},
-        {TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW_8BIT, TPP_GRADIENT_DEFAULT, "job.optimizer"},
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW_8BIT, TPP_GRADIENT_DEFAULT,
+         "job.optimizer"},
         {TPP_FRAMEWORK_TORCHTITAN, TPP_ENGINE_FSDP2, TPP_OPTIMIZER_ADAMW_BF16, TPP_GRADIENT_DEFAULT, "job.optimizer"},
         {TPP_FRAMEWORK_TORCHTITAN, TPP_ENGINE_FSDP2, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_BF16, "job.gradient_type"},
         {TPP_FRAMEWORK_TORCHTITAN, TPP_ENGINE_FSDP2, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_FP32, NULL},
         {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, TPP_OPTIMIZER_ADAMW_8BIT, TPP_GRADIENT_DEFAULT, NULL},
         {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_FP32, "job.gradient_type"},
         {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_BF16, "job.gradient_type"},
+        {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_FP32, NULL},
+        {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW_BF16, TPP_GRADIENT_BF16, NULL},
+        {TPP_FRAMEWORK_NEMO, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_BF16, NULL},
+        {TPP_FRAMEWORK_NANOTRON, TPP_ENGINE_MEGATRON, TPP_OPTIMIZER_ADAMW, TPP_GRADIENT_BF16, "job.gradient_type"},
         {TPP_FRAMEWORK_LLM_FOUNDRY, TPP_ENGINE_FSDP1, TPP_OPTIMIZER_ADAMW_8BIT, TPP_GRADIENT_DEFAULT, "job.optimizer"},
     };
     const struct tpp_hardware hardware = shape_cluster("dgx-a100-80g");

@@ -79,6 +79,8 @@ static void read_strategy(const struct tpp_nanotron_settings *s, struct tpp_stra
     out->schedule = s->pipeline > 1 && s->engine == NANOTRON_ENGINE_AFAB ? TPP_SCHEDULE_GPIPE : TPP_SCHEDULE_1F1B;
 }
 
+#define ACCUMULATE "optimizer.accumulate_grad_in_fp32"
+
 static void judge_settings(const struct tpp_nanotron_settings *s, const struct tpp_config *config,
                            struct tpp_problems *problems)
 {
@@ -94,6 +96,11 @@ static void judge_settings(const struct tpp_nanotron_settings *s, const struct t
         tpp_problems_add(problems, "dead-setting", TPP_SEVERITY_WARNING,
                          tpp_config_line(config, "parallelism.tp_linear_async_communication"),
                          "set tp_mode to REDUCE_SCATTER", "asynchronous communication needs REDUCE_SCATTER");
+    if (!s->accumulate_in_fp32 && s->dtype != 2 && tpp_config_find(config, ACCUMULATE) != NULL)
+        tpp_problems_add(problems, "not-modelled", TPP_SEVERITY_WARNING, tpp_config_line(config, ACCUMULATE),
+                         "set " ACCUMULATE " to true",
+                         "without fp32 gradients nanotron keeps no fp32 weights and moments either: they are costed "
+                         "with them");
     if (s->context > 1 && s->attention < NANOTRON_ATTENTION_RING)
         tpp_problems_add(problems, "NT", TPP_SEVERITY_ERROR,
                          tpp_config_line(config, "parallelism.context_parallel_size"),
