@@ -36,21 +36,54 @@ static enum tpp_code split_settings(const struct tpp_option_list *set, char *nam
     return TPP_OK;
 }
 
-static enum tpp_code read_shell(struct tpp_check *check, const char *path, struct tpp_error *err)
+/* With `has_no_arguments`, as the script runs without any; else what they decide is not known. */
+static enum tpp_code read_commands(struct tpp_check *check, size_t length, bool has_no_arguments, struct tpp_error *err)
 {
     char names[8192];
-    struct tpp_shell_setting settings[TPP_OPTION_LIST_MAX];
-    size_t length;
-    check->source = tpp_script_files(path);
+    struct tpp_shell_setting settings[TPP_OPTION_LIST_MAX + 1];
+    size_t count = check->arguments->set.count;
     enum tpp_code code = split_settings(&check->arguments->set, names, sizeof names, settings, err);
+    if (has_no_arguments)
+        settings[count++] = (struct tpp_shell_setting){"#", "0"};
     if (code == TPP_OK)
-        code = tpp_file_read(path, TPP_SHELL_MAX_BYTES, &check->text, &length, err);
-    if (code == TPP_OK && tpp_check_is_config(check->file, check->text, length))
-        return TPP_OK;
-    if (code == TPP_OK)
-        code = tpp_shell_read_with(check->text, length, check->file, settings, check->arguments->set.count,
-                                   &check->source, &check->script, err);
-    return code;
+        code =
+            tpp_shell_read_with(check->text, length, check->file, settings, count, &check->source, &check->script, err);
+    return code == TPP_OK ? tpp_launch_line_find(check->script, check->file, &check->line, err) : code;
+}
+
+/* The line of the first argument of the script that is looked at; 0: none is, or some were given. */
+static uint32_t line_of_arguments(const struct tpp_check *check)
+{
+    size_t count;
+    const struct tpp_shell_note *notes = tpp_shell_notes(check->script, &count);
+    for (size_t i = 0; i < check->arguments->set.count; i++) {
+        if (check->arguments->set.items[i][0] >= '0' && check->arguments->set.items[i][0] <= '9')
+            return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (notes[i].kind == TPP_SHELL_POSITIONAL)
+            return notes[i].line;
+    }
+    return 0;
+}
+
+/* Reads the script and finds the training. Where only its arguments could decide on one, it is read as it runs without
+ * them. */
+static enum tpp_code read_shell(struct tpp_check *check, size_t length, struct tpp_error *err)
+{
+    enum tpp_code code = read_commands(check, length, false, err);
+    const uint32_t line = code == TPP_E_MISSING ? line_of_arguments(check) : 0;
+    if (line == 0)
+        return code;
+    struct tpp_error other;
+    tpp_shell_free(check->script);
+    check->script = NULL;
+    const enum tpp_code second = read_commands(check, length, true, &other);
+    if (second != TPP_OK)
+        return code;
+    tpp_problems_add(&check->problems, "no-arguments", TPP_SEVERITY_INFO, line, "give them with --set 1=VALUE",
+                     "what the script starts depends on its arguments: it is read as it runs without them");
+    return TPP_OK;
 }
 
 static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *err)
@@ -438,16 +471,18 @@ enum tpp_code tpp_check_script(const struct tpp_check_arguments *arguments, cons
                                struct tpp_error *err)
 {
     *check = (struct tpp_check){.arguments = arguments, .file = strcmp(path, "-") == 0 ? "stdin" : path};
+    size_t length;
+    check->source = tpp_script_files(path);
     enum tpp_code code = tpp_hardware_find(arguments->cluster, &check->inputs.hardware, err);
     if (code == TPP_OK)
-        code = read_shell(check, path, err);
-    if (code == TPP_OK && check->script == NULL) {
+        code = tpp_file_read(path, TPP_SHELL_MAX_BYTES, &check->text, &length, err);
+    if (code == TPP_OK && tpp_check_is_config(check->file, check->text, length)) {
         code = tpp_check_config(check, err);
         return code == TPP_OK && check->problems.failed ? tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory")
                                                         : code;
     }
     if (code == TPP_OK)
-        code = tpp_launch_line_find(check->script, check->file, &check->line, err);
+        code = read_shell(check, length, err);
     if (code == TPP_OK)
         code = find_framework(check, err);
     if (code == TPP_OK)

@@ -108,16 +108,17 @@ static void check_factors(const struct tpp_deepspeed_config *config, int64_t dat
                      (long long)batch, (long long)micro, (long long)steps, (long long)data);
 }
 
-/* MD-7: what both have is equal. */
+/* MD-7: what both have is equal. The program tells DeepSpeed its own global batch before the first step
+ * (megatron/training.py, set_train_batch_size), so that another in the configuration is without effect. */
 static void check_batch(const struct tpp_megatron_settings *s, struct tpp_problems *problems)
 {
     const struct tpp_rule_settings *rules = &s->rules;
     const struct tpp_deepspeed_config *config = &s->config;
     if (is_set(config->train_batch_size) && is_set(rules->global_batch_size) &&
         config->train_batch_size != rules->global_batch_size)
-        tpp_problems_add(problems, "MD-7", TPP_SEVERITY_ERROR, config->line, "write the same number in both",
-                         "train_batch_size is %lld, --global-batch-size is %lld", (long long)config->train_batch_size,
-                         (long long)rules->global_batch_size);
+        tpp_problems_add(problems, "MD-7", TPP_SEVERITY_WARNING, config->line, "write the same number in both",
+                         "train_batch_size is %lld, --global-batch-size is %lld, which counts",
+                         (long long)config->train_batch_size, (long long)rules->global_batch_size);
     if (is_set(config->micro_batch_size) && config->micro_batch_size != rules->micro_batch_size)
         tpp_problems_add(problems, "MD-7", TPP_SEVERITY_ERROR, config->line, "write the same number in both",
                          "train_micro_batch_size_per_gpu is %lld, --micro-batch-size is %lld",

@@ -494,6 +494,9 @@ enum tpp_code tpp_plan_from_megatron(const struct tpp_megatron_settings *setting
 {
     const struct reading r = {settings, arguments, release, problems};
     memset(out, 0, sizeof *out);
+    if (tpp_argument_find(arguments, "--ds-sequence-parallel-fpdt") != NULL)
+        return tpp_fail(err, TPP_E_UNSUPPORTED, "--ds-sequence-parallel-fpdt", "take it out to see the step without it",
+                        "attention in chunks that wait in host memory (FPDT) is not modelled");
     enum tpp_code code = check_sizes(&settings->rules, err);
     if (code != TPP_OK)
         return code;

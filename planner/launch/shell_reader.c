@@ -71,6 +71,11 @@ static void set_slurm(struct tpp_shell_script *s)
     set_number(s, "SLURM_NTASKS", options.tasks > 0 ? options.tasks : options.nodes * options.tasks_per_node);
 }
 
+static bool is_no_arguments(const struct tpp_shell_setting *setting)
+{
+    return strcmp(setting->name, "#") == 0 && strcmp(setting->value, "0") == 0;
+}
+
 /* $1 ... that the caller gives; those between are not known. */
 static void set_arguments(struct tpp_shell_script *s, const struct tpp_shell_setting *settings, size_t count)
 {
@@ -78,7 +83,9 @@ static void set_arguments(struct tpp_shell_script *s, const struct tpp_shell_set
     bool is_given[100] = {false}; /* an empty text has no cells */
     struct tpp_shell_fields fields = {0};
     size_t last = 0;
+    bool has_none = false;
     for (size_t i = 0; i < count; i++) {
+        has_none = has_none || is_no_arguments(&settings[i]);
         size_t number = strtoul(settings[i].name, NULL, 10);
         if (number < 1 || number >= sizeof arguments / sizeof *arguments)
             continue;
@@ -94,13 +101,13 @@ static void set_arguments(struct tpp_shell_script *s, const struct tpp_shell_set
     }
     s->scope.arguments = fields.items;
     s->scope.num_arguments = fields.count;
-    s->scope.has_arguments = last > 0;
+    s->scope.has_arguments = last > 0 || has_none;
 }
 
 static void set_settings(struct tpp_shell_script *s, const struct tpp_shell_setting *settings, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (settings[i].name[0] >= '0' && settings[i].name[0] <= '9')
+        if ((settings[i].name[0] >= '0' && settings[i].name[0] <= '9') || is_no_arguments(&settings[i]))
             continue;
         tpp_shell_set(s, settings[i].name, tpp_shell_from_string(s, settings[i].value, 1));
         tpp_shell_export(s, settings[i].name);

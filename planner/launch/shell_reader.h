@@ -66,7 +66,7 @@ struct tpp_shell_file {
     struct tpp_shell_word path, content;
 };
 
-/* A variable that the caller knows; names of digits are arguments of the script. */
+/* A variable that the caller knows; names of digits are arguments of the script, "#" with "0" says that it has none. */
 struct tpp_shell_setting {
     const char *name, *value;
 };

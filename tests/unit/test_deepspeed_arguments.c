@@ -110,10 +110,35 @@ static void check(const char *config, const char *options, const char *code)
     release_reading(&r);
 }
 
+static void test_chunks_in_host_memory_are_not_predicted(void **state)
+{
+    struct reading r;
+    struct tpp_plan_reading plan;
+    struct tpp_error err = {.code = TPP_OK};
+    struct tpp_hardware hardware = {.gpu = {.has_bf16 = true}};
+    (void)state;
+    read_with_config(&r, "{\"train_batch_size\": 64}",
+                     "--fp16 --no-pipeline-parallel --ds-sequence-parallel-size 4 --ds-sequence-parallel-fpdt "
+                     "--ds-sequence-parallel-fpdt-offloading");
+    assert_int_equal(tpp_plan_from_megatron(&r.settings, &r.arguments, TPP_RELEASE_NEWEST, &hardware, NULL, "m", &plan,
+                                            &r.problems, &err),
+                     TPP_E_UNSUPPORTED);
+    assert_string_equal(err.where, "--ds-sequence-parallel-fpdt");
+    release_reading(&r);
+}
+
 static void test_contradictions(void **state)
 {
+    struct reading r;
     (void)state;
     check("{\"train_batch_size\": 32}", "--fp16", "MD-7");
+    /* The program sets its own before every step: no reason to stop. */
+    read_with_config(&r, "{\"train_batch_size\": 32}", "--fp16");
+    assert_int_equal(find(&r, "MD-7")->severity, TPP_SEVERITY_WARNING);
+    release_reading(&r);
+    read_with_config(&r, "{\"train_micro_batch_size_per_gpu\": 2}", "--fp16");
+    assert_int_equal(find(&r, "MD-7")->severity, TPP_SEVERITY_ERROR);
+    release_reading(&r);
     check("{\"train_micro_batch_size_per_gpu\": 2}", "--fp16", "MD-7");
     /* 4 * 1 * 8 = 32 */
     check("{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 4, \"gradient_accumulation_steps\": 1}",
@@ -322,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options_and_configuration_become_one_plan),
+        cmocka_unit_test(test_chunks_in_host_memory_are_not_predicted),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_the_pipeline_engine_and_the_zero_stage),
         cmocka_unit_test(test_factors_of_the_batch_are_shown_with_what_is_missing),

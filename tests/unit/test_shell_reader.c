@@ -241,6 +241,10 @@ static void test_the_caller_fills_what_is_open(void **state)
     script = read_with("if [ \"$1\" = a ]; then run a; else run \"<$1>\" \"$3\" $#; fi", empty, 2);
     assert_words(command_at(script, 0)->words, "run|<>|c|3");
     tpp_shell_free(script);
+    const struct tpp_shell_setting none[] = {{"#", "0"}};
+    script = read_with("if [ \"$1\" = a ]; then run a; else run \"<$1>\" ${2:-d} $#; fi", none, 1);
+    assert_words(command_at(script, 0)->words, "run|<>|d|0");
+    tpp_shell_free(script);
 }
 
 static void test_environment_of_a_command(void **state)
