@@ -415,8 +415,13 @@ static void add_dead(struct tpp_check *check)
 static enum tpp_code judge_named(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
 {
     const struct tpp_argument *named = named_model(check);
+    struct tpp_model reshaped;
     if (model == NULL)
         model = check->framework == TPP_FRAMEWORK_NEMO ? tpp_bridge_model(named) : tpp_swift_model(named);
+    if (model != NULL && check->framework == TPP_FRAMEWORK_NEMO && check->arguments->model == NULL) {
+        tpp_bridge_reshape(&check->given, model, &reshaped, &check->problems);
+        model = &reshaped;
+    }
     if (is_trainer(check))
         tpp_trainer_complete(&check->settings, &check->problems);
     const bool has_length = check->settings.rules.sequence_length > 0;

@@ -23,6 +23,10 @@ const struct tpp_argument *tpp_bridge_recipe(const struct tpp_arguments *argumen
 bool tpp_bridge_recipe_apply(const char *name, struct tpp_rule_settings *rules);
 /* The shipped model that a recipe trains ("llama31_8b", "llama31_8b_pretrain_config"); NULL: not known. */
 const struct tpp_model *tpp_bridge_model(const struct tpp_argument *recipe);
+/* `model` with the number of layers that the overrides set; says of the overrides of its shape that are not followed.
+ */
+void tpp_bridge_reshape(const struct tpp_arguments *arguments, const struct tpp_model *model, struct tpp_model *out,
+                        struct tpp_problems *problems);
 /* What --model takes for a shipped model and a task that it has a recipe for; NULL: none is known. */
 const char *tpp_bridge_recipe_of(const struct tpp_model *model, enum tpp_task task);
 

@@ -85,6 +85,37 @@ const struct tpp_model *tpp_bridge_model(const struct tpp_argument *recipe)
     return NULL;
 }
 
+static int64_t override_of(const struct tpp_arguments *arguments, const char *key, int64_t otherwise)
+{
+    const struct tpp_argument *given = tpp_argument_find(arguments, key);
+    int64_t value;
+    return given != NULL && given->is_known && !given->is_null && given->num_values == 1 &&
+                   tpp_argument_integer(given->values[0].text, &value)
+               ? value
+               : otherwise;
+}
+
+void tpp_bridge_reshape(const struct tpp_arguments *arguments, const struct tpp_model *model, struct tpp_model *out,
+                        struct tpp_problems *problems)
+{
+    const int64_t layers = override_of(arguments, "model.num_layers", model->num_layers);
+    const bool is_uniform = model->sliding_window_layers == 0 || model->sliding_window_layers == model->num_layers;
+    const bool has_layers =
+        layers == model->num_layers || (is_uniform && layers > model->first_k_dense && layers <= 10000);
+    const bool has_width = override_of(arguments, "model.hidden_size", model->hidden_size) == model->hidden_size;
+    *out = *model;
+    if (has_layers) {
+        out->num_layers = (uint32_t)layers;
+        out->sliding_window_layers = model->sliding_window_layers > 0 ? out->num_layers : 0;
+    }
+    if (!has_layers || !has_width)
+        tpp_problems_add(problems, "other-shape", TPP_SEVERITY_WARNING,
+                         tpp_argument_line(arguments, has_layers ? "model.hidden_size" : "model.num_layers"),
+                         "give the config.json of this shape with --model",
+                         "the %s of the recipe's model is costed, not the override's",
+                         has_layers ? "hidden size" : "number of layers");
+}
+
 const char *tpp_bridge_recipe_of(const struct tpp_model *model, enum tpp_task task)
 {
     for (size_t i = 0; i < NUM_RECIPES; i++) {

@@ -153,6 +153,33 @@ static void test_types_of_gradients_and_moments(void **state)
     release_reading(&r);
 }
 
+static void test_overrides_of_the_shape(void **state)
+{
+    struct reading r;
+    struct tpp_model model;
+    (void)state;
+    read_script(&r, "torchrun run_recipe.py --model deepseek_v3 --mode pretrain \\\n model.num_layers=8");
+    tpp_bridge_reshape(&r.arguments, tpp_model_preset("deepseek-v3"), &model, &r.problems);
+    assert_int_equal(model.num_layers, 8);
+    assert_int_equal(model.first_k_dense, 3);
+    assert_null(find(&r, "other-shape"));
+    tpp_bridge_reshape(&r.arguments, tpp_model_preset("gpt-oss-20b"), &model,
+                       &r.problems); /* every second has a window */
+    assert_int_equal(model.num_layers, 24);
+    assert_int_equal(find(&r, "other-shape")->line, 2);
+    release_reading(&r);
+    read_script(&r, "torchrun run_recipe.py --model llama31_8b --mode pretrain model.hidden_size=1024");
+    tpp_bridge_reshape(&r.arguments, tpp_model_preset("llama3.1-8b"), &model, &r.problems);
+    assert_int_equal(model.hidden_size, 4096);
+    assert_non_null(strstr(find(&r, "other-shape")->message, "hidden size"));
+    release_reading(&r);
+    read_script(&r, "torchrun run_recipe.py --model deepseek_v3 --mode pretrain model.num_layers=3");
+    tpp_bridge_reshape(&r.arguments, tpp_model_preset("deepseek-v3"), &model, &r.problems);
+    assert_int_equal(model.num_layers, 61); /* three dense layers and none with experts: another model */
+    assert_non_null(find(&r, "other-shape"));
+    release_reading(&r);
+}
+
 /* ModelParallelConfig: sizes are int, virtual stages Optional[int]. */
 static void test_a_size_cannot_be_null(void **state)
 {
@@ -233,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_values_in_the_grammar_of_hydra),
         cmocka_unit_test(test_broken_rules_and_keys_at_their_lines),
         cmocka_unit_test(test_types_of_gradients_and_moments),
+        cmocka_unit_test(test_overrides_of_the_shape),
         cmocka_unit_test(test_a_size_cannot_be_null),
         cmocka_unit_test(test_a_known_recipe_sets_its_sizes),
         cmocka_unit_test(test_recipes_are_sorted),

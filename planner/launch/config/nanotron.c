@@ -139,6 +139,8 @@ static enum tpp_code read(const struct tpp_configuration_request *request, struc
     tpp_rules_of_plan(&out->plan, request->hardware, request->world_size > 0 ? request->world_size : world,
                       &out->rules);
     out->rules.zero_stage = s.zero_stage;
+    out->rules.sequence_parallel = s.tensor_mode == NANOTRON_MODE_REDUCE_SCATTER; /* without effect on one rank */
+    out->rules.group_query_attention = out->rules.group_query_attention || s.num_key_value_heads != TPP_KEY_UNSET;
     out->rules.expert_parallel = s.expert;
     enum tpp_code code = tpp_complete_plan(engine, request->hardware, TPP_FRAMEWORK_NANOTRON, &out->plan, err);
     out->plan.stack.tensor_parallel_async = s.tensor_async;
