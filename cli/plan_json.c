@@ -14,6 +14,8 @@ static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_wr
     tpp_json_add_string(writer, object, "context_kind", tpp_context_kind_name(strategy->context_kind));
     tpp_json_add_u64(writer, object, "expert_parallel", strategy->expert_parallel);
     tpp_json_add_u64(writer, object, "expert_tensor_parallel", strategy->expert_tensor_parallel);
+    tpp_json_add_string(writer, object, "dispatch", tpp_dispatch_name(strategy->dispatch));
+    tpp_json_add_bool(writer, object, "expert_overlap", strategy->expert_overlap);
     tpp_json_add_u64(writer, object, "data_parallel", strategy->data_parallel);
     tpp_json_add_u64(writer, object, "zero_stage", strategy->zero_stage);
     tpp_json_add_u64(writer, object, "shard_group", strategy->shard_group);
@@ -21,6 +23,10 @@ static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_wr
     tpp_json_add_u64(writer, object, "num_micro_batches", strategy->num_micro_batches);
     tpp_json_add_bool(writer, object, "sequence_parallel", strategy->sequence_parallel);
     tpp_json_add_string(writer, object, "recompute", tpp_recompute_name(strategy->recompute));
+    struct cJSON *modules = tpp_json_add_array(writer, object, "recompute_modules");
+    for (uint32_t bit = 1; bit <= TPP_MODULE_ALL; bit <<= 1)
+        if (strategy->recompute_modules & bit)
+            tpp_json_add_string(writer, modules, NULL, tpp_recompute_module_name(bit));
     tpp_json_add_string(writer, object, "recompute_method",
                         strategy->recompute_method == TPP_RECOMPUTE_BLOCK ? "block" : "uniform");
     tpp_json_add_u64(writer, object, "recompute_num_layers", strategy->recompute_num_layers);

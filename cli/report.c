@@ -151,9 +151,24 @@ static void append_micro_batches(struct tpp_table *table, const struct tpp_plan 
     tpp_table_cell(table, "%llu", (unsigned long long)plan->strategy.num_micro_batches);
 }
 
+static void append_modules(struct tpp_table *table, uint32_t modules)
+{
+    char cell[96] = "";
+    size_t used = 0;
+    for (uint32_t bit = 1; bit <= TPP_MODULE_ALL; bit <<= 1)
+        if (modules & bit)
+            used += (size_t)snprintf(cell + used, sizeof cell - used, "%s%s", used > 0 ? "+" : "",
+                                     tpp_recompute_module_name(bit));
+    tpp_table_cell(table, "%s", cell);
+}
+
 static void append_recompute(struct tpp_table *table, const struct tpp_plan *plan)
 {
     const struct tpp_strategy *strategy = &plan->strategy;
+    if (strategy->recompute_modules != 0) {
+        append_modules(table, strategy->recompute_modules);
+        return;
+    }
     if (strategy->recompute == TPP_RECOMPUTE_FULL && strategy->recompute_method == TPP_RECOMPUTE_BLOCK &&
         strategy->recompute_num_layers > 0)
         tpp_table_cell(table, "full:%u", strategy->recompute_num_layers);
@@ -179,10 +194,12 @@ static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
         snprintf(first, sizeof first, " first:%u", strategy->first_stage_layers);
     if (strategy->last_stage_layers > 0)
         snprintf(last, sizeof last, " last:%u", strategy->last_stage_layers);
-    snprintf(cell, sizeof cell, "%s%s%s%s%s%s%s%s%s", strategy->sequence_parallel ? " sp" : "",
+    snprintf(cell, sizeof cell, "%s%s%s%s%s%s%s%s%s%s%s%s", strategy->sequence_parallel ? " sp" : "",
              strategy->context_parallel > 1 ? " " : "",
              strategy->context_parallel > 1 ? tpp_context_kind_name(strategy->context_kind) : "",
-             strategy->tp_comm_overlap ? " tp-overlap" : "", first, last,
+             strategy->tp_comm_overlap ? " tp-overlap" : "", strategy->dispatch != TPP_DISPATCH_ALL_TO_ALL ? " " : "",
+             strategy->dispatch != TPP_DISPATCH_ALL_TO_ALL ? tpp_dispatch_name(strategy->dispatch) : "",
+             strategy->expert_overlap ? " ep-overlap" : "", first, last,
              strategy->account_for_embedding ? " +emb" : "", strategy->account_for_loss ? " +loss" : "",
              strategy->offload == TPP_OFFLOAD_OPTIMIZER ? " offload" : "");
     append_sharding(strategy, cell, sizeof cell);

@@ -8,12 +8,6 @@
 #define DEFAULT_MAX_MICRO_BATCH_SIZE 16
 #define DEFAULT_MAX_VIRTUAL_PIPELINE_STAGES 8
 
-/* Whether a pin, if any, names this value. */
-static bool allows(int64_t pin, uint64_t value)
-{
-    return tpp_pin_is_free(pin) || (uint64_t)pin == value;
-}
-
 static uint32_t limit_or(uint32_t limit, uint32_t fallback)
 {
     return limit > 0 ? limit : fallback;
@@ -71,8 +65,8 @@ static void add_contexts(struct tpp_space *space, struct tpp_space_sizes sizes, 
 {
     const uint32_t max = max_context_parallel(space);
     for (uint32_t c = 1; c <= ranks && c <= max; c++) {
-        if (ranks % c != 0 || space->job->sequence_length % c != 0 || !allows(space->limits.context_parallel, c) ||
-            !allows(space->limits.data_parallel, ranks / c) || space->job->global_batch_size % (ranks / c) != 0) {
+        if (ranks % c != 0 || space->job->sequence_length % c != 0 || !tpp_pin_allows(space->limits.context_parallel, c) ||
+            !tpp_pin_allows(space->limits.data_parallel, ranks / c) || space->job->global_batch_size % (ranks / c) != 0) {
             continue;
         }
         if (space->cells != NULL) {
@@ -89,12 +83,12 @@ static void add_cells(struct tpp_space *space)
                    max_p = max_pipeline_parallel(space);
     space->num_cells = 0;
     for (uint32_t t = 1; t <= max_t && t <= num_gpus; t++) {
-        if (num_gpus % t != 0 || !allows(space->limits.tensor_parallel, t) || !splits_model(space->model, t)) {
+        if (num_gpus % t != 0 || !tpp_pin_allows(space->limits.tensor_parallel, t) || !splits_model(space->model, t)) {
             continue;
         }
         const uint32_t ranks = num_gpus / t;
         for (uint32_t p = 1; p <= max_p && p <= ranks; p++) {
-            if (ranks % p == 0 && allows(space->limits.pipeline_parallel, p)) {
+            if (ranks % p == 0 && tpp_pin_allows(space->limits.pipeline_parallel, p)) {
                 add_contexts(space, (struct tpp_space_sizes){.tensor = t, .pipeline = p}, ranks / p);
             }
         }
@@ -166,30 +160,11 @@ static void add_context_kinds(const struct tpp_space *space, struct tpp_space_ce
     }
     for (int kind = TPP_CONTEXT_RING; kind <= TPP_CONTEXT_HYBRID; kind++) {
         const uint32_t u = kind == TPP_CONTEXT_HYBRID ? hybrid_ulysses(space, cell) : 0;
-        if (!allows(space->limits.context_kind, (uint64_t)kind) || (kind == TPP_CONTEXT_HYBRID && u == 0)) {
+        if (!tpp_pin_allows(space->limits.context_kind, (uint64_t)kind) || (kind == TPP_CONTEXT_HYBRID && u == 0)) {
             continue;
         }
         cell->contexts[cell->num_contexts++] =
             (struct tpp_space_context){.kind = (enum tpp_context_kind)kind, .ulysses_parallel = u};
-    }
-}
-
-static void add_experts(const struct tpp_space *space, struct tpp_space_cell *cell)
-{
-    const uint32_t num_experts = space->model->num_experts > 0 ? space->model->num_experts : 1;
-    const uint32_t t = cell->tensor_parallel;
-    const uint32_t stage_ranks = space->job->num_gpus / cell->pipeline_parallel;
-    for (uint32_t e = 1; e <= num_experts && e <= stage_ranks; e++) {
-        if (num_experts % e != 0 || stage_ranks % e != 0 || !allows(space->limits.expert_parallel, e)) {
-            continue;
-        }
-        if (cell->num_experts + 2 <= TPP_SPACE_MAX_VALUES) {
-            cell->experts[cell->num_experts++] = (struct tpp_space_experts){e, 1};
-            if (space->model->num_experts > 0 && t > 1 && stage_ranks % ((uint64_t)e * t) == 0 &&
-                space->model->moe_ffn_hidden_size % t == 0) {
-                cell->experts[cell->num_experts++] = (struct tpp_space_experts){e, t};
-            }
-        }
     }
 }
 
@@ -198,11 +173,11 @@ static void add_sequence_parallel(const struct tpp_space *space, struct tpp_spac
 {
     const bool is_possible =
         cell->tensor_parallel > 1 && space->job->sequence_length / cell->context_parallel % cell->tensor_parallel == 0;
-    if (is_possible && allows(space->limits.sequence_parallel, 1)) {
+    if (is_possible && tpp_pin_allows(space->limits.sequence_parallel, 1)) {
         cell->sequence_parallel[cell->num_sequence_parallel++] = true;
     }
     const bool is_asked = space->limits.full_space || space->limits.sequence_parallel == 0;
-    if ((!is_possible || is_asked) && allows(space->limits.sequence_parallel, 0)) {
+    if ((!is_possible || is_asked) && tpp_pin_allows(space->limits.sequence_parallel, 0)) {
         cell->sequence_parallel[cell->num_sequence_parallel++] = false;
     }
 }
@@ -216,7 +191,7 @@ static void add_splits(const struct tpp_space *space, struct tpp_space_cell *cel
                          : (uint32_t)space->limits.virtual_pipeline_stages;
     max_v = p == 1 || is_balanced ? 1 : max_v;
     for (uint32_t v = 1; v <= max_v && (uint64_t)p * v <= TPP_MAX_CHUNKS && (uint64_t)p * v <= num_layers + 2; v++) {
-        if (allows(space->limits.virtual_pipeline_stages, v)) {
+        if (tpp_pin_allows(space->limits.virtual_pipeline_stages, v)) {
             cell->num_splits += tpp_split_list(num_layers, p, v, is_balanced, cell->splits + cell->num_splits,
                                                TPP_SPACE_MAX_VALUES - cell->num_splits);
         }
@@ -243,7 +218,7 @@ static void add_micro_batch_sizes(const struct tpp_space *space, struct tpp_spac
 
 static void add_sharding(const struct tpp_space *space, struct tpp_space_cell *cell, struct tpp_space_sharding sharding)
 {
-    if (allows(space->limits.zero_stage, sharding.zero_stage)) {
+    if (tpp_pin_allows(space->limits.zero_stage, sharding.zero_stage)) {
         cell->shardings[cell->num_shardings++] = sharding;
     }
 }
@@ -290,50 +265,25 @@ static void add_shardings(const struct tpp_space *space, struct tpp_space_cell *
     }
 }
 
-/* With flash attention nothing of the core is kept, so recomputing it is the same plan as recomputing nothing;
- * torchtitan's selective operators are another list (cost-model 4.2 E). */
-static bool saves_by_selective(const struct tpp_space *space)
-{
-    return (int)space->stack->attention >= TPP_FLASH_KERNEL_COUNT ||
-           space->stack->framework == TPP_FRAMEWORK_TORCHTITAN;
-}
-
-static void add_recomputes(const struct tpp_space *space, struct tpp_space_cell *cell)
-{
-    static const struct tpp_space_recompute all[] = {
-        {TPP_RECOMPUTE_NONE, 0}, {TPP_RECOMPUTE_SELECTIVE, 0}, {TPP_RECOMPUTE_FULL, 1},
-        {TPP_RECOMPUTE_FULL, 2}, {TPP_RECOMPUTE_FULL, 3},      {TPP_RECOMPUTE_FULL, 0},
-    };
-    const bool has_selective = saves_by_selective(space);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (all[i].kind == TPP_RECOMPUTE_SELECTIVE && !has_selective && tpp_pin_is_free(space->limits.recompute)) {
-            continue;
-        }
-        if (allows(space->limits.recompute, all[i].kind)) {
-            cell->recomputes[cell->num_recomputes++] = all[i];
-        }
-    }
-}
-
 static void add_switches(const struct tpp_space *space, struct tpp_space_cell *cell)
 {
     cell->tp_overlaps[cell->num_tp_overlaps++] = false;
     if (space->limits.full_space && cell->tensor_parallel > 1) {
         cell->tp_overlaps[cell->num_tp_overlaps++] = true;
     }
-    if (allows(space->limits.offload, TPP_OFFLOAD_NONE)) {
+    if (tpp_pin_allows(space->limits.offload, TPP_OFFLOAD_NONE)) {
         cell->offloads[cell->num_offloads++] = TPP_OFFLOAD_NONE;
     }
     const bool is_asked = space->limits.full_space || space->limits.offload == TPP_OFFLOAD_OPTIMIZER;
-    if (is_asked && allows(space->limits.offload, TPP_OFFLOAD_OPTIMIZER) && space->stack->engine != TPP_ENGINE_DDP) {
+    if (is_asked && tpp_pin_allows(space->limits.offload, TPP_OFFLOAD_OPTIMIZER) && space->stack->engine != TPP_ENGINE_DDP) {
         cell->offloads[cell->num_offloads++] = TPP_OFFLOAD_OPTIMIZER;
     }
 }
 
 static uint64_t count_groups(const struct tpp_space_cell *cell)
 {
-    return (uint64_t)cell->num_contexts * cell->num_experts * cell->num_sequence_parallel * cell->num_splits *
-           cell->num_micro_batch_sizes * cell->num_shardings * cell->num_recomputes * cell->num_tp_overlaps *
+    return (uint64_t)cell->num_contexts * cell->num_experts * cell->num_exchanges * cell->num_sequence_parallel *
+           cell->num_splits * cell->num_micro_batch_sizes * cell->num_shardings * cell->num_recomputes * cell->num_tp_overlaps *
            cell->num_offloads;
 }
 
@@ -347,15 +297,16 @@ void tpp_space_cell(const struct tpp_space *space, size_t index, struct tpp_spac
     cell->context_parallel = sizes.context;
     cell->data_parallel = (uint32_t)(space->job->num_gpus / ranks);
     cell->num_contexts = cell->num_experts = cell->num_sequence_parallel = cell->num_splits = 0;
-    cell->num_micro_batch_sizes = cell->num_shardings = cell->num_recomputes = 0;
+    cell->num_exchanges = cell->num_micro_batch_sizes = cell->num_shardings = cell->num_recomputes = 0;
     cell->num_tp_overlaps = cell->num_offloads = 0;
     add_context_kinds(space, cell);
-    add_experts(space, cell);
+    tpp_space_add_experts(space, cell);
+    tpp_space_add_exchanges(space, cell);
     add_sequence_parallel(space, cell);
     add_splits(space, cell);
     add_micro_batch_sizes(space, cell);
     add_shardings(space, cell);
-    add_recomputes(space, cell);
+    tpp_space_add_recomputes(space, cell);
     add_switches(space, cell);
     cell->num_groups = count_groups(cell);
 }
@@ -369,26 +320,6 @@ static uint32_t take_digit(uint64_t *number, uint32_t radix)
     const uint32_t digit = (uint32_t)(*number % radix);
     *number /= radix;
     return digit;
-}
-
-/* So many quarters of a stage's layers, rounded down to one number for all of its chunks: what frameworks can say. */
-static uint32_t recompute_depth(uint32_t stage_layers, uint32_t quarters, uint32_t num_chunks)
-{
-    return stage_layers * quarters / 4 / num_chunks * num_chunks;
-}
-
-/* False when the depth is no number of layers of its own: 0, or that of the depth before. */
-static bool set_recompute(struct tpp_strategy *strategy, struct tpp_space_recompute recompute, uint32_t stage_layers)
-{
-    const uint32_t num_chunks = strategy->virtual_pipeline_stages;
-    strategy->recompute = recompute.kind;
-    if (recompute.kind != TPP_RECOMPUTE_FULL || recompute.quarters == 0) {
-        return true;
-    }
-    const uint32_t depth = recompute_depth(stage_layers, recompute.quarters, num_chunks);
-    strategy->recompute_method = TPP_RECOMPUTE_BLOCK;
-    strategy->recompute_num_layers = depth;
-    return depth > recompute_depth(stage_layers, recompute.quarters - 1, num_chunks);
 }
 
 static void set_split(struct tpp_strategy *strategy, const struct tpp_space_split *split)
@@ -418,6 +349,7 @@ bool tpp_space_group(const struct tpp_space *space, const struct tpp_space_cell 
     const struct tpp_space_split *split = &cell->splits[take_digit(&group, cell->num_splits)];
     strategy->micro_batch_size = cell->micro_batch_sizes[take_digit(&group, cell->num_micro_batch_sizes)];
     strategy->sequence_parallel = cell->sequence_parallel[take_digit(&group, cell->num_sequence_parallel)];
+    const uint32_t exchange = take_digit(&group, cell->num_exchanges);
     const struct tpp_space_experts experts = cell->experts[take_digit(&group, cell->num_experts)];
     const struct tpp_space_context context = cell->contexts[take_digit(&group, cell->num_contexts)];
     strategy->zero_stage = sharding.zero_stage;
@@ -430,7 +362,8 @@ bool tpp_space_group(const struct tpp_space *space, const struct tpp_space_cell 
     strategy->num_micro_batches =
         space->job->global_batch_size / ((uint64_t)cell->data_parallel * strategy->micro_batch_size);
     set_split(strategy, split);
-    const bool is_new = set_recompute(strategy, recompute, split->max_stage_layers);
+    const bool has_exchange = tpp_space_set_exchange(cell, exchange, strategy);
+    const bool is_new = tpp_space_set_recompute(strategy, recompute, split->max_stage_layers);
     tpp_space_set_variant(space, 0, strategy);
-    return is_new;
+    return is_new && has_exchange;
 }

@@ -2,7 +2,7 @@
  *
  * The space is walked in three levels, always in the same order:
  *   cell     one (tensor, pipeline, context) triple; independent of every other, so a unit of work for a thread
- *   group    one choice inside a cell: kind of context parallelism, experts, sequence parallelism, chunks and layer split,
+ *   group    one choice inside a cell: kind of context parallelism, experts and how tokens reach them, sequence parallelism, chunks and layer split,
  *            micro-batch, ZeRO stage, recomputation, tensor-parallel overlap, offload
  *   variant  bucket sizes and data-parallel overlap of a group; variant 0 is the framework's default
  * Pins and limits decide which values are made at all; nothing is made and thrown away. The variants of a group are
@@ -29,6 +29,8 @@ struct tpp_space_limits {
     int64_t recompute;           /* enum tpp_recompute */
     int64_t context_kind;        /* enum tpp_context_kind */
     int64_t offload;             /* enum tpp_offload */
+    int64_t dispatch;            /* enum tpp_dispatch; of plans that exchange tokens */
+    int64_t expert_overlap;      /* 0, 1 */
     int64_t reduce_bucket_size, allgather_bucket_size;
     /* Limits; 0 = the default in brackets. */
     uint32_t max_tensor_parallel;          /* [GPUs of a node] */
@@ -64,6 +66,10 @@ struct tpp_space_context {
 struct tpp_space_experts {
     uint32_t expert_parallel, expert_tensor_parallel;
 };
+struct tpp_space_exchange { /* of tokens with their experts */
+    enum tpp_dispatch dispatch;
+    bool overlap;
+};
 struct tpp_space_sharding {
     uint32_t zero_stage, shard_group;
     bool reshard_after_forward;
@@ -71,20 +77,22 @@ struct tpp_space_sharding {
 struct tpp_space_recompute {
     enum tpp_recompute kind;
     uint32_t quarters; /* of the fullest stage's layers that are recomputed; 0: all, or not FULL */
+    uint32_t modules;  /* SELECTIVE: TPP_MODULE_* bits; 0: the framework's own choice */
 };
 
 struct tpp_space_cell {
     uint32_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel;
     uint64_t num_groups; /* product of the numbers below; 0: nothing in this cell */
-    uint32_t num_contexts, num_experts, num_sequence_parallel, num_splits, num_micro_batch_sizes, num_shardings,
+    uint32_t num_contexts, num_experts, num_exchanges, num_sequence_parallel, num_splits, num_micro_batch_sizes, num_shardings,
         num_recomputes, num_tp_overlaps, num_offloads;
     struct tpp_space_context contexts[8];
     struct tpp_space_experts experts[TPP_SPACE_MAX_VALUES];
+    struct tpp_space_exchange exchanges[6];
     bool sequence_parallel[2];
     struct tpp_space_split splits[TPP_SPACE_MAX_VALUES];
     uint32_t micro_batch_sizes[TPP_SPACE_MAX_VALUES];
     struct tpp_space_sharding shardings[12];
-    struct tpp_space_recompute recomputes[8];
+    struct tpp_space_recompute recomputes[16];
     bool tp_overlaps[2];
     enum tpp_offload offloads[2];
 };

@@ -3,6 +3,7 @@
 #include "planner/rank.h"
 #include "planner/search.h"
 #include "planner/space.h"
+#include "planner/validity.h"
 #include "tests/support/random.h"
 
 #include <setjmp.h>
@@ -29,6 +30,14 @@ static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t c
 #define PICK(random, ...)                                                                                              \
     pick((random), (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
+static void set_experts(struct tpp_model *model, uint32_t num_experts)
+{
+    model->num_experts = num_experts;
+    model->experts_per_token = 2;
+    model->moe_ffn_hidden_size = 1408;
+    model->moe_layer_period = 1;
+}
+
 static struct tpp_model random_model(struct tpp_random *random)
 {
     struct tpp_model model = {.num_layers = PICK(random, 7, 12, 31, 62),
@@ -44,10 +53,7 @@ static struct tpp_model random_model(struct tpp_random *random)
                               .final_norm = true};
     model.num_query_groups = PICK(random, 1, 4, model.num_attention_heads);
     if (tpp_random_range(random, 0, 3) == 0) {
-        model.num_experts = PICK(random, 6, 8);
-        model.experts_per_token = 2;
-        model.moe_ffn_hidden_size = 1408;
-        model.moe_layer_period = 1;
+        set_experts(&model, PICK(random, 6, 8));
     }
     return model;
 }
@@ -172,7 +178,10 @@ static void sort(struct collection *all, int (*compare)(const void *, const void
 static void collect(struct collection *all, const struct scene *scene, struct tpp_evaluator *evaluator,
                     const struct tpp_strategy *strategy)
 {
-    if (tpp_strategy_check(strategy, &scene->model, &scene->job, &scene->stack, NULL) != TPP_OK) {
+    struct tpp_validity validity;
+    tpp_validity_init(&scene->model, scene->hardware.gpu.compute_capability, &scene->job, &scene->stack, &validity);
+    if (tpp_strategy_check(strategy, &scene->model, &scene->job, &scene->stack, NULL) != TPP_OK ||
+        !tpp_validity_accepts(&validity, strategy)) {
         return;
     }
     if (all->count == all->capacity) {
@@ -243,6 +252,12 @@ static void the_search_finds_what_brute_force_finds(void **state)
     for (int i = 0; i < 10; i++) {
         struct scene scene = random_scene(&random);
         scene.limits.max_micro_batch_size = 2;
+        if (i % 5 == 0) { /* dispatchers and recomputed modules are axes, some of them refused */
+            set_experts(&scene.model, 8);
+            scene.job.num_gpus = 8;
+            scene.stack.framework = TPP_FRAMEWORK_NEMO;
+            scene.stack.engine = TPP_ENGINE_MEGATRON;
+        }
         struct collection all = collect_all(&scene);
         brute_headroom = scene.limits.memory_headroom_fraction;
         sort(&all, by_rank);

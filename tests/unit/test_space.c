@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -148,6 +149,102 @@ static void every_chunk_recomputes_the_same_number_of_layers(void **state)
     assert_int_equal(depths, bit(5));
 }
 
+/* 12 layers of 8 experts on one node: which pairs of dispatcher and overlap, and which lists of modules, groups have. Bits: twice
+ * the dispatcher, 1 for the overlap; of module lists, the list itself is the bit. */
+struct exchanges {
+    uint32_t of_experts, of_one_rank; /* expert_parallel > 1, == 1 */
+    uint64_t modules[2];
+};
+
+static struct exchanges list_exchanges(struct tpp_stack stack, uint32_t gpus_per_node, uint32_t kv_lora_rank,
+                                       const struct tpp_space_limits *limits)
+{
+    struct tpp_model moe = model;
+    const struct tpp_job job = make_job(8, 8);
+    static struct tpp_space_cell cell;
+    struct tpp_space *space;
+    struct exchanges found = {0};
+    moe.num_layers = 12;
+    moe.num_experts = 8;
+    moe.experts_per_token = 2;
+    moe.moe_ffn_hidden_size = 1408;
+    moe.moe_layer_period = 1;
+    moe.kv_lora_rank = kv_lora_rank;
+    assert_int_equal(tpp_space_new(&moe, gpus_per_node, &job, &stack, limits, &space, NULL), TPP_OK);
+    for (size_t i = 0; i < tpp_space_num_cells(space); i++) {
+        tpp_space_cell(space, i, &cell);
+        for (uint64_t group = 0; group < cell.num_groups; group++) {
+            struct tpp_strategy strategy;
+            if (!tpp_space_group(space, &cell, group, &strategy))
+                continue;
+            uint32_t *pairs = strategy.expert_parallel > 1 ? &found.of_experts : &found.of_one_rank;
+            *pairs |= 1U << (2 * strategy.dispatch + strategy.expert_overlap);
+            found.modules[strategy.recompute_modules / 64] |= UINT64_C(1) << strategy.recompute_modules % 64;
+        }
+    }
+    tpp_space_free(space);
+    return found;
+}
+
+static void tokens_reach_experts_as_the_release_can_say(void **state)
+{
+    (void)state;
+    enum { PLAIN = 1, PLAIN_OVERLAP = 2, DEEPEP = 4, DEEPEP_OVERLAP = 8, HYBRIDEP = 16, HYBRIDEP_OVERLAP = 32 };
+    struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    struct exchanges found = list_exchanges(stack, 8, 0, &limits);
+    assert_int_equal(found.of_experts, PLAIN | DEEPEP | DEEPEP_OVERLAP);
+    assert_int_equal(found.of_one_rank, PLAIN); /* nothing is sent */
+    /* NVLink over 72 GPUs: HybridEP, from 0.16 on; the overlap came with 0.14, DeepEP with 0.12. */
+    assert_int_equal(list_exchanges(stack, 72, 0, &limits).of_experts, PLAIN | HYBRIDEP | HYBRIDEP_OVERLAP);
+    snprintf(stack.release, sizeof stack.release, "0.15");
+    assert_int_equal(list_exchanges(stack, 72, 0, &limits).of_experts, PLAIN);
+    snprintf(stack.release, sizeof stack.release, "0.13");
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, PLAIN | DEEPEP);
+    snprintf(stack.release, sizeof stack.release, "0.11");
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, PLAIN);
+    stack.release[0] = '\0';
+    limits.full_space = true;
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, 63);
+    limits.full_space = false;
+    limits.dispatch = TPP_DISPATCH_HYBRIDEP; /* believed; nothing is left for one rank */
+    found = list_exchanges(stack, 8, 0, &limits);
+    assert_int_equal(found.of_experts, HYBRIDEP | HYBRIDEP_OVERLAP);
+    assert_int_equal(found.of_one_rank, 0);
+    limits.dispatch = TPP_PIN_ANY;
+    limits.expert_overlap = 1;
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, PLAIN_OVERLAP | DEEPEP_OVERLAP);
+    limits.expert_overlap = TPP_PIN_ANY;
+    stack.framework = TPP_FRAMEWORK_MS_SWIFT; /* its scripts name no dispatcher */
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, PLAIN);
+}
+
+static uint64_t list_bit(uint32_t modules)
+{
+    return UINT64_C(1) << modules;
+}
+
+static void modules_are_recomputed_where_the_model_has_them(void **state)
+{
+    (void)state;
+    enum { ACT = TPP_MODULE_EXPERT_ACTIVATION, NORM = TPP_MODULE_LAYER_NORM, UP = TPP_MODULE_LATENT_UP, MOE = TPP_MODULE_MOE };
+    struct tpp_stack stack = {.framework = TPP_FRAMEWORK_NEMO, .engine = TPP_ENGINE_MEGATRON};
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    const uint64_t plain = list_bit(0) | list_bit(ACT) | list_bit(ACT | NORM) | list_bit(MOE);
+    assert_true(list_exchanges(stack, 8, 0, &limits).modules[0] == plain);
+    const uint64_t latent = list_bit(0) | list_bit(UP) | list_bit(ACT | UP) | list_bit(ACT | NORM | UP) | list_bit(MOE);
+    assert_true(list_exchanges(stack, 8, 512, &limits).modules[0] == latent);
+    limits.full_space = true;
+    assert_true(list_exchanges(stack, 8, 512, &limits).modules[0] ==
+                (plain | latent | list_bit(NORM) | list_bit(TPP_MODULE_MLP) | list_bit(MOE | NORM)));
+    limits.recompute = TPP_RECOMPUTE_FULL;
+    assert_true(list_exchanges(stack, 8, 512, &limits).modules[0] == list_bit(0));
+    limits = tpp_space_limits_defaults();
+    stack.framework = TPP_FRAMEWORK_MEGATRON_LM;
+    snprintf(stack.release, sizeof stack.release, "0.11"); /* --recompute-modules came with 0.12 */
+    assert_true(list_exchanges(stack, 8, 512, &limits).modules[0] == list_bit(0));
+}
+
 static void expect_refused(struct tpp_space_limits limits, const char *where)
 {
     struct tpp_error err;
@@ -176,6 +273,12 @@ static void limits_out_of_range_are_named(void **state)
     limits.tensor_parallel = 0;
     expect_refused(limits, "limits.tensor_parallel");
     limits = tpp_space_limits_defaults();
+    limits.dispatch = TPP_DISPATCH_HYBRIDEP + 1;
+    expect_refused(limits, "limits.dispatch");
+    limits = tpp_space_limits_defaults();
+    limits.expert_overlap = 2;
+    expect_refused(limits, "limits.expert_overlap");
+    limits = tpp_space_limits_defaults();
     limits.zero_stage = 4;
     expect_refused(limits, "limits.zero_stage");
     limits = tpp_space_limits_defaults();
@@ -193,6 +296,8 @@ int main(void)
         cmocka_unit_test(limits_bound_the_sizes),
         cmocka_unit_test(the_largest_world_is_listed_quickly),
         cmocka_unit_test(every_chunk_recomputes_the_same_number_of_layers),
+        cmocka_unit_test(tokens_reach_experts_as_the_release_can_say),
+        cmocka_unit_test(modules_are_recomputed_where_the_model_has_them),
         cmocka_unit_test(limits_out_of_range_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
