@@ -63,6 +63,14 @@ static void add_job(const struct tpp_job *job, struct tpp_json_writer *writer, s
     tpp_json_add_u64(writer, object, "attention_block_length", job->attention_block_length);
     tpp_json_add_number(writer, object, "mtp_num_layers", job->mtp_num_layers);
     tpp_json_add_number(writer, object, "expert_imbalance", job->expert_imbalance);
+    if (job->num_expert_splits > 0) {
+        struct cJSON *splits = tpp_json_add_array(writer, object, "expert_splits");
+        for (uint32_t i = 0; i < job->num_expert_splits; i++) {
+            struct cJSON *split = tpp_json_add_object(writer, splits, NULL);
+            tpp_json_add_u64(writer, split, "expert_parallel", job->expert_splits[i].ranks);
+            tpp_json_add_number(writer, split, "imbalance", job->expert_splits[i].imbalance);
+        }
+    }
     tpp_json_add_number(writer, object, "expert_capacity_factor", job->expert_capacity_factor);
     tpp_json_add_number(writer, object, "hidden_dropout", job->hidden_dropout);
     tpp_json_add_number(writer, object, "attention_dropout", job->attention_dropout);

@@ -31,6 +31,9 @@ const struct tpp_option tpp_training_options[] = {
      .help = "multi-token-prediction blocks that train with the model"},
     {"expert-imbalance", 0, TPP_OPTION_NUMBER, JOB(expert_imbalance), "FACTOR", .min = 1, .max = 100, .fallback = "1",
      .help = "tokens of the fullest expert-parallel rank over the average"},
+    {"expert-tokens", 0, TPP_OPTION_TEXT, JOB(expert_tokens), "COUNTS",
+     .help = "tokens that each expert gets, as in 812,790,... or file:PATH: the imbalance of every expert-parallel size "
+             "follows from them"},
     {"expert-capacity-factor", 0, TPP_OPTION_NUMBER, JOB(expert_capacity_factor), "FACTOR", .max = 100, .fallback = "0",
      .help = "tokens an expert takes over the average, padded to it, the rest dropped; 0: none is dropped"},
     {"lora-dropout", 0, TPP_OPTION_NUMBER, JOB(lora_dropout), "FRACTION", .max = 1, .fallback = "0",

@@ -17,6 +17,7 @@ struct tpp_job_arguments {
     int64_t lora_rank, attention_block_length;
     uint64_t mtp_num_layers; /* 0: not given */
     double expert_imbalance, expert_capacity_factor;
+    const char *expert_tokens;
     double lora_dropout, hidden_dropout, attention_dropout;
     /* Single values of the profile. */
     int64_t gpu_memory;

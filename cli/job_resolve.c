@@ -1,6 +1,7 @@
 #include "cli/job_options.h"
 
 #include "costmodel/base/units.h"
+#include "costmodel/expert_load.h"
 #include "costmodel/model/model_reader.h"
 #include "hwprofiles/profiles.h"
 
@@ -201,6 +202,15 @@ static enum tpp_code fill_job(const struct tpp_job_arguments *arguments, struct 
     return TPP_OK;
 }
 
+static enum tpp_code fill_expert_load(const struct tpp_job_arguments *arguments, struct tpp_job_inputs *inputs,
+                                      struct tpp_error *err)
+{
+    if (arguments->expert_imbalance > 1)
+        return tpp_fail(err, TPP_E_USAGE, "--expert-tokens", "drop --expert-imbalance",
+                        "the imbalance is given twice, by itself and by tokens");
+    return tpp_expert_load_read(arguments->expert_tokens, inputs->model.num_experts, &inputs->job, err);
+}
+
 static void set_style(const char *text, enum tpp_kernel_style *style)
 {
     if (text != NULL)
@@ -272,6 +282,8 @@ enum tpp_code tpp_job_resolve(const struct tpp_job_arguments *arguments, struct 
         code = override_hardware(arguments, &inputs->hardware, err);
     if (code == TPP_OK)
         code = fill_job(arguments, &inputs->job, err);
+    if (code == TPP_OK && arguments->expert_tokens != NULL)
+        code = fill_expert_load(arguments, inputs, err);
     if (code == TPP_OK)
         code = count_gpus(arguments, &inputs->hardware, &inputs->job.num_gpus, err);
     if (code == TPP_OK)

@@ -216,3 +216,12 @@ bool tpp_optimizer_parse(const char *text, enum tpp_optimizer *out)
     *out = (enum tpp_optimizer)index;
     return true;
 }
+
+double tpp_job_expert_imbalance(const struct tpp_job *job, uint32_t expert_parallel)
+{
+    for (uint32_t i = 0; i < job->num_expert_splits; i++) {
+        if (job->expert_splits[i].ranks == expert_parallel)
+            return job->expert_splits[i].imbalance;
+    }
+    return job->expert_imbalance;
+}

@@ -32,6 +32,13 @@ enum tpp_gradient_type { TPP_GRADIENT_DEFAULT, TPP_GRADIENT_FP32, TPP_GRADIENT_B
 #define TPP_JOB_MAX_SEQUENCE_LENGTH 134217728    /* 2^27 */
 #define TPP_JOB_MAX_GLOBAL_BATCH_SIZE 2147483648 /* 2^31 */
 
+/* The fullest rank's tokens over the average when the experts lie on so many ranks. */
+struct tpp_expert_split {
+    uint32_t ranks;
+    double imbalance;
+};
+#define TPP_JOB_MAX_EXPERT_SPLITS 64
+
 struct tpp_job {
     uint32_t num_gpus;             /* N, world size: 1 .. TPP_JOB_MAX_GPUS */
     uint64_t sequence_length;      /* s, tokens: 1 .. TPP_JOB_MAX_SEQUENCE_LENGTH */
@@ -46,6 +53,8 @@ struct tpp_job {
     double hidden_dropout;         /* 0 .. 1; only whether it is on matters, here and below */
     double attention_dropout;
     double expert_imbalance;       /* rows of the fullest expert rank over the average: 1 (balanced) .. 100 */
+    uint32_t num_expert_splits;    /* of expert_splits; 0: expert_imbalance holds for any expert-parallel size */
+    struct tpp_expert_split expert_splits[TPP_JOB_MAX_EXPERT_SPLITS]; /* from measured counts (expert_load.h) */
     double expert_capacity_factor; /* rows an expert can take over the average, padded to it and the rest dropped; 0: none
                                       is dropped; otherwise up to 100 */
     uint32_t mtp_num_layers;       /* multi-token-prediction blocks that train with the model: 0 .. TPP_MODEL_MAX_MTP_LAYERS */
@@ -55,6 +64,8 @@ struct tpp_job {
 /* bf16, pretrain, no dropout, rank 16 on all linears; sizes 0. */
 struct tpp_job tpp_job_defaults(void);
 enum tpp_code tpp_job_check(const struct tpp_job *job, const struct tpp_model *model, struct tpp_error *err);
+/* Rows of the fullest of `expert_parallel` ranks over the average: of its split, or expert_imbalance where there is none. */
+double tpp_job_expert_imbalance(const struct tpp_job *job, uint32_t expert_parallel);
 bool tpp_job_is_adapter(const struct tpp_job *job); /* LoRA or QLoRA */
 
 /* 8-bit products, of whatever scaling. */

@@ -20,7 +20,7 @@ static struct experts experts_start(const struct tpp_builder *builder)
     const double et = axes->expert_tensor_parallel, own = builder->tokens * builder->norm_share;
     /* With a capacity every expert gets exactly that many rows, padding included; else the fullest rank decides. */
     const double capacity = builder->job->expert_capacity_factor;
-    const double load = capacity > 0 ? capacity : builder->job->expert_imbalance;
+    const double load = capacity > 0 ? capacity : tpp_job_expert_imbalance(builder->job, axes->expert_parallel);
     struct experts experts = {
         .own_tokens = own,
         .routed = own * model->experts_per_token * load,

@@ -7,6 +7,7 @@
 #define NARROW_HIDDEN 1024      /* h/t below it leaves kernels too small */
 #define LONG_SEQUENCE 8192      /* from here activations decide, and sequence parallelism is due */
 #define HOST_BOUND_FRACTION 0.7 /* host launch time over GPU time worth a warning (5.5) */
+#define UNEVEN_EXPERTS 1.3      /* tokens of the fullest expert-parallel rank over the average */
 
 static void across_nodes(struct tpp_risk_context *c)
 {
@@ -131,6 +132,18 @@ static void experts_across_nodes(struct tpp_risk_context *c)
     }
 }
 
+/* Cost-model 10.2 item 7. A capacity evens the ranks out. */
+static void uneven_experts(struct tpp_risk_context *c)
+{
+    const double imbalance = tpp_job_expert_imbalance(c->job, c->strategy->expert_parallel);
+    if (c->model->num_experts > 0 && !(c->job->expert_capacity_factor > 0) && imbalance > UNEVEN_EXPERTS) {
+        tpp_risk_add(c, "expert-imbalance", TPP_SEVERITY_WARNING,
+                     "raise the auxiliary loss, lower the expert-parallel size, or give experts a capacity",
+                     "the fullest of %u expert-parallel ranks gets %.2f times the average: the others wait for it",
+                     c->strategy->expert_parallel, imbalance);
+    }
+}
+
 static void host_bound(struct tpp_risk_context *c)
 {
     if (c->cost->host_bound_fraction > HOST_BOUND_FRACTION) {
@@ -151,6 +164,7 @@ tpp_risk_check *const tpp_risk_tensor_checks[] = {
     missing_sequence_parallel,
     unaligned_heads,
     experts_across_nodes,
+    uneven_experts,
     host_bound,
     NULL,
 };

@@ -169,6 +169,13 @@ static void experts_are_kept_inside_nodes(void **state)
     expect_one(&s, "expert-fragmentation", "other numbers of tokens at every step");
     s.plan.strategy.expert_parallel = 4;
     expect_only(&s, "expert-fragmentation", TPP_SEVERITY_INFO, "fragmentation on top");
+    s.job.expert_imbalance = 1.3; /* cost-model 10.2 item 7 warns above it */
+    expect_only(&s, "expert-fragmentation", TPP_SEVERITY_INFO, "fragmentation on top");
+    s.job.num_expert_splits = 1;
+    s.job.expert_splits[0] = (struct tpp_expert_split){4, 1.42};
+    expect_one(&s, "expert-imbalance", "the fullest of 4 expert-parallel ranks gets 1.42 times the average");
+    s.job.expert_capacity_factor = 1.5; /* each expert is padded to the same rows */
+    expect_only(&s, "expert-fragmentation", TPP_SEVERITY_INFO, "fragmentation on top");
 }
 
 static void pipelines_want_micro_batches(void **state)
