@@ -1,5 +1,6 @@
 #include "cli/memory_replay.h"
 
+#include "cli/replay_curve.h"
 #include "cli/terminal.h"
 #include "costmodel/allocator/snapshot.h"
 #include "costmodel/base/file.h"
@@ -89,9 +90,11 @@ enum tpp_code tpp_replay_run(const struct tpp_replay_arguments *arguments, const
         code = tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
     if (code == TPP_OK)
         code = replay_with(evaluator, arguments, &plan->strategy, &options, out, err);
+    const bool varies = !tpp_lengths_is_fixed(&lengths) && !arguments->packing;
     tpp_evaluator_free(evaluator);
     tpp_lengths_release(&lengths);
     out->is_asked = code == TPP_OK;
+    out->varies = varies;
     if (code != TPP_OK)
         tpp_replay_answer_release(out);
     else
@@ -158,6 +161,8 @@ void tpp_replay_append(const struct tpp_replay_answer *replayed, struct tpp_answ
     if (replay->failure.happened)
         append_failure(replay, answer);
     append_advice(replayed, answer);
+    if (replayed->varies)
+        tpp_replay_curve_append(replay, answer->width, &answer->text);
 }
 
 static void add_failure(const struct tpp_replay_failure *failure, struct tpp_json_writer *writer, struct cJSON *parent)

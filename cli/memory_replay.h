@@ -23,7 +23,7 @@ enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *argu
 
 /* What was replayed; `is_asked` is false when no option of the part was given: then nothing is filled or printed. */
 struct tpp_replay_answer {
-    bool is_asked;
+    bool is_asked, varies;    /* varies: steps have lengths of their own */
     struct tpp_replay replay; /* owned */
     struct tpp_replay_advice advice[TPP_REPLAY_MAX_ADVICE];
     uint32_t num_advice;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run.py TP_PLAN SOURCE_ROOT: runs the commands of README.md and docs/buckets.md and compares their output; TAP on standard output.
+"""run.py TP_PLAN SOURCE_ROOT: runs the commands of README.md and its studies in docs and compares their output; TAP on standard output.
 
 A console block holds lines "$ COMMAND", each followed by its output, in which a line "..." stands for any number of lines.
 Times of the search itself differ between machines and are compared as such. Commands of shell blocks install and build;
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-DOCUMENTS = ("README.md", "docs/buckets.md")
+DOCUMENTS = ("README.md", "docs/buckets.md", "docs/fragmentation.md")
 CLOCK = re.compile(r"\([0-9.]+ (?:s|ms|us), [0-9]+ threads?\)")
 
 
