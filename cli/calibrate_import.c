@@ -28,20 +28,6 @@ static bool are_alike(const struct tpp_sample *a, const struct tpp_sample *b)
     return true;
 }
 
-/* Operations of a matrix product or of attention; 0 for other kinds and where only a rate is known. */
-static double operations(const struct tpp_sample *sample)
-{
-    const struct tpp_gemm_sample *gemm = &sample->gemm;
-    const struct tpp_attention_sample *attention = &sample->attention;
-    if (sample->kind == TPP_SAMPLE_GEMM)
-        return 2 * gemm->m * gemm->n * gemm->k * gemm->num_products;
-    if (sample->kind == TPP_SAMPLE_ATTENTION)
-        return 2 * attention->batch * attention->num_heads * attention->query_length * attention->key_length *
-               (attention->qk_head_dim + attention->v_head_dim) * (attention->is_causal ? 0.5 : 1) *
-               (attention->is_backward ? 2.5 : 1);
-    return 0;
-}
-
 /* Size of a sample: bytes moved or operations. */
 static double size_of(const struct tpp_sample *sample)
 {
@@ -49,7 +35,7 @@ static double size_of(const struct tpp_sample *sample)
         return (double)sample->collective.bytes;
     if (sample->kind == TPP_SAMPLE_MEMORY_BOUND)
         return sample->memory.bytes;
-    return operations(sample);
+    return tpp_sample_flops(sample);
 }
 
 /* Bus bandwidth, memory bandwidth or operations a second. */
@@ -61,7 +47,7 @@ static double rate_of(const struct tpp_sample *sample)
         return sample->seconds > 0 ? sample->memory.bytes / sample->seconds : sample->memory.bytes_per_second;
     if (sample->kind == TPP_SAMPLE_ATTENTION && sample->attention.flops_per_second > 0)
         return sample->attention.flops_per_second;
-    return sample->seconds > 0 ? operations(sample) / sample->seconds : 0;
+    return sample->seconds > 0 ? tpp_sample_flops(sample) / sample->seconds : 0;
 }
 
 static void append_size(struct tpp_table *table, const struct tpp_sample *sample, double size)

@@ -22,8 +22,8 @@
 struct tpp_fit_value {
     const char *key;    /* of the profile */
     double base, value; /* equal when it was kept */
-    double error;       /* standard error; 0: none */
-    const char *state;  /* "fitted", or why the base value was kept; static */
+    double error;       /* standard error; of a value measured directly: half the distance of the quartiles; 0: none */
+    const char *state;  /* "fitted", "measured", or why the base value was kept; static */
 };
 
 /* Errors |predicted / measured - 1| of a set of samples. */
@@ -33,7 +33,7 @@ struct tpp_fit_errors {
     double time_p90;          /* nine tenths of the measured time lie in samples within this */
 };
 
-enum { TPP_FIT_MAX_VALUES = 16 };
+enum { TPP_FIT_MAX_VALUES = TPP_HARDWARE_MAX_VALUES };
 
 struct tpp_fit_group {
     char name[64];                    /* "gemm bf16", "attention", "all_reduce, 8 ranks, 1 node" */
@@ -78,7 +78,7 @@ enum tpp_code tpp_fit_name_profile(struct tpp_hardware *hardware, const char *na
 
 /* Fits what the samples determine and fills *hardware: `base` with those values, their provenance (published when all
  * of its samples come from tables, else measured), standard error, error on the samples held out, and source. Samples
- * faster than the GPU's peak are counted and left out; TPP_E_RANGE when all of a kind are. TPP_E_MISSING when no sample
+ * faster than the GPU's peak are counted and left out; TPP_E_RANGE when most of a kind are. TPP_E_MISSING when no sample
  * can be used. `options` may be NULL. */
 enum tpp_code tpp_fit_profile(const struct tpp_samples *samples, const struct tpp_hardware *base,
                               const struct tpp_fit_options *options, struct tpp_hardware *hardware,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double least_flops = 1e9; /* below it a launch is most of the time */
 
@@ -21,14 +22,6 @@ static struct tpp_attention attention_of(const struct tpp_sample *sample)
                                   .kernel = attention->kernel};
 }
 
-static double flops(const struct tpp_sample *sample)
-{
-    const struct tpp_attention_sample *attention = &sample->attention;
-    return 2 * attention->batch * attention->num_heads * attention->query_length * attention->key_length *
-           (attention->qk_head_dim + attention->v_head_dim) * (attention->is_causal ? 0.5 : 1.0) *
-           (attention->is_backward ? 2.5 : 1.0);
-}
-
 /* Whole causal or full calls of 16-bit formats with heads of one size, and the fast backward. The open cuDNN kernel is
  * a reference implementation, not what training runs. */
 static enum tpp_fit_use select_flash(const struct tpp_sample *sample, const void *context)
@@ -40,7 +33,7 @@ static enum tpp_fit_use select_flash(const struct tpp_sample *sample, const void
     }
     if (!(sample->seconds > 0) || attention->kernel >= TPP_FLASH_KERNEL_COUNT || attention->format != TPP_FORMAT_BF16 ||
         attention->window > 0 || attention->is_deterministic || attention->qk_head_dim != attention->v_head_dim ||
-        flops(sample) < least_flops) {
+        tpp_sample_flops(sample) < least_flops) {
         return TPP_FIT_LEAVE_OUT;
     }
     return TPP_FIT_USE;
@@ -57,7 +50,7 @@ static double predict(const struct tpp_hardware *hardware, const struct tpp_samp
 /* At the peak of the data sheet. */
 static double least_seconds(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
 {
-    return flops(sample) / hardware->gpu.bf16_flops_per_second;
+    return tpp_sample_flops(sample) / hardware->gpu.bf16_flops_per_second;
 }
 
 static uint64_t shape(const struct tpp_sample *sample)
@@ -133,6 +126,48 @@ static void start_missing_kernels(const struct tpp_fit_set *set, struct tpp_gpu 
     }
 }
 
+/* The value of the group fitted last; NULL when its samples do not speak about it. */
+static struct tpp_fit_value *find_value(const struct tpp_fit_run *run, const char *key)
+{
+    struct tpp_fit_group *group = &run->report->groups[run->report->num_groups - 1];
+    for (size_t i = 0; i < group->num_values; i++) {
+        if (strcmp(group->values[i].key, key) == 0) {
+            return &group->values[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_fitted(const struct tpp_fit_value *value)
+{
+    return value && strcmp(value->state, tpp_unknown_state_name(TPP_UNKNOWN_FITTED)) == 0;
+}
+
+/* A kernel that the base does not have is added with both of its passes, or not at all: a profile with one is refused. */
+static void forget_half_known_kernels(struct tpp_fit_run *run)
+{
+    for (int kernel = 0; kernel < TPP_FLASH_KERNEL_COUNT; kernel++) {
+        struct tpp_fit_value *passes[2];
+        for (int i = 0; i < 2; i++) {
+            passes[i] = find_value(run, kernel_unknowns[kernel][i].key);
+        }
+        if (run->base->gpu.flash_forward_fraction[kernel] > 0 || (is_fitted(passes[0]) && is_fitted(passes[1]))) {
+            continue;
+        }
+        for (int i = 0; i < 2; i++) {
+            const char *key = kernel_unknowns[kernel][i].key;
+            uint32_t index;
+            tpp_hardware_field_index(key, &index);
+            tpp_hardware_set(run->hardware, key, 0, NULL, NULL);
+            run->hardware->origins[index] = run->base->origins[index];
+            if (passes[i]) {
+                passes[i]->state = is_fitted(passes[i]) ? "the other pass is not known" : passes[i]->state;
+                passes[i]->value = passes[i]->error = 0;
+            }
+        }
+    }
+}
+
 enum tpp_code tpp_fit_attention(struct tpp_fit_run *run, struct tpp_error *err)
 {
     struct tpp_fit_set set;
@@ -145,12 +180,15 @@ enum tpp_code tpp_fit_attention(struct tpp_fit_run *run, struct tpp_error *err)
                                           .num_unknowns = list_unknowns(&set, unknowns),
                                           .predict = predict,
                                           .shape = shape,
-                                          .size = flops,
+                                          .size = tpp_sample_flops,
                                           .describe = describe,
                                           .is_in_profile = true,
                                           .error_key = "gpu.attention_error_fraction"};
         start_missing_kernels(&set, &run->hardware->gpu);
         code = tpp_fit_group(run, run->hardware, &plan, &set, err);
+        if (code == TPP_OK) {
+            forget_half_known_kernels(run);
+        }
     }
     tpp_fit_set_release(&set);
     return code;

@@ -15,11 +15,6 @@ static const double least_fp8_flops = 3e10;
 
 enum kind { PLAIN, WEIGHT_GRADIENT, FP8 };
 
-static double flops(const struct tpp_sample *sample)
-{
-    return 2 * sample->gemm.m * sample->gemm.n * sample->gemm.k * sample->gemm.num_products;
-}
-
 static enum tpp_fit_use select_kind(const struct tpp_sample *sample, const void *context)
 {
     const enum kind kind = *(const enum kind *)context;
@@ -30,7 +25,7 @@ static enum tpp_fit_use select_kind(const struct tpp_sample *sample, const void 
         return TPP_FIT_OTHER;
     }
     const double least = fmin(gemm->m, fmin(gemm->n, gemm->k));
-    return least >= least_size && flops(sample) >= (kind == FP8 ? least_fp8_flops : least_flops) ? TPP_FIT_USE
+    return least >= least_size && tpp_sample_flops(sample) >= (kind == FP8 ? least_fp8_flops : least_flops) ? TPP_FIT_USE
                                                                                                  : TPP_FIT_LEAVE_OUT;
 }
 
@@ -39,7 +34,7 @@ static double least_seconds(const struct tpp_hardware *hardware, const struct tp
 {
     const double peak = sample->gemm.format == TPP_FORMAT_FP8 ? hardware->gpu.fp8_flops_per_second
                                                               : hardware->gpu.bf16_flops_per_second;
-    return peak > 0 ? flops(sample) / peak : 0;
+    return peak > 0 ? tpp_sample_flops(sample) / peak : 0;
 }
 
 static double predict(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
@@ -83,10 +78,18 @@ static const struct tpp_unknown plain_unknowns[] = {
 static const struct tpp_unknown wgrad_unknowns[] = {{"gpu.gemm_wgrad_fraction", 0.2, 1, true}};
 static const struct tpp_unknown fp8_unknowns[] = {{"gpu.gemm_fp8_fraction", 0.2, 1, true}};
 
+static void revert_tile(struct tpp_hardware *hardware, const struct tpp_hardware *base)
+{
+    hardware->gpu.gemm_tile_m = base->gpu.gemm_tile_m;
+    hardware->gpu.gemm_tile_n = base->gpu.gemm_tile_n;
+}
+
 static const struct tpp_fit_plan plans[] = {
-    [PLAIN] = {"gemm", plain_unknowns, 3, predict, shape, flops, describe, true, "gpu.gemm_error_fraction"},
-    [WEIGHT_GRADIENT] = {"gemm, weight gradient", wgrad_unknowns, 1, predict, shape, flops, describe, true, NULL},
-    [FP8] = {"gemm fp8", fp8_unknowns, 1, predict, shape, flops, describe, true, NULL},
+    [PLAIN] = {"gemm", plain_unknowns, 3, predict, shape, tpp_sample_flops, describe, true, "gpu.gemm_error_fraction",
+               revert_tile},
+    [WEIGHT_GRADIENT] = {"gemm, weight gradient", wgrad_unknowns, 1, predict, shape, tpp_sample_flops, describe, true,
+                         NULL, NULL},
+    [FP8] = {"gemm fp8", fp8_unknowns, 1, predict, shape, tpp_sample_flops, describe, true, NULL, NULL},
 };
 
 /* The preferred tile is one of a few: the one with which the fitted formula scatters least. The samples that are held
@@ -94,8 +97,8 @@ static const struct tpp_fit_plan plans[] = {
 static enum tpp_code choose_tile(struct tpp_fit_run *run, struct tpp_fit_set *set, struct tpp_error *err)
 {
     static const uint32_t tiles[][2] = {{128, 128}, {128, 256}, {256, 128}};
-    const uint32_t base[2] = {run->hardware->gpu.gemm_tile_m, run->hardware->gpu.gemm_tile_n};
-    uint32_t best[2] = {base[0], base[1]};
+    struct tpp_gpu *gpu = &run->hardware->gpu;
+    uint32_t best[2] = {gpu->gemm_tile_m, gpu->gemm_tile_n};
     double least = INFINITY;
     struct tpp_points kept = {.count = 0};
     struct tpp_hardware *trial = malloc(sizeof *trial);
@@ -118,14 +121,26 @@ static enum tpp_code choose_tile(struct tpp_fit_run *run, struct tpp_fit_set *se
     }
     free(kept.items);
     free(trial);
-    if (best[0] != base[0] || best[1] != base[1]) {
-        tpp_hardware_set(run->hardware, "gpu.gemm_tile_m", best[0], NULL, NULL);
-        tpp_hardware_set(run->hardware, "gpu.gemm_tile_n", best[1], NULL, NULL);
-        tpp_fit_set_origin(run, "gpu.gemm_tile_m", set, 0, "");
-        tpp_fit_set_origin(run, "gpu.gemm_tile_n", set, 0, "");
-        tpp_fit_note(run->report, "gemm tile %u x %u fits better than %u x %u", best[0], best[1], base[0], base[1]);
-    }
+    gpu->gemm_tile_m = best[0];
+    gpu->gemm_tile_n = best[1];
     return code;
+}
+
+/* Says where another tile than the base's comes from, and how good the fit with it is. */
+static void note_tile(struct tpp_fit_run *run, const struct tpp_fit_set *set)
+{
+    static const char *const keys[] = {"gpu.gemm_tile_m", "gpu.gemm_tile_n"};
+    const struct tpp_gpu *gpu = &run->hardware->gpu, *base = &run->base->gpu;
+    char errors[80];
+    if (gpu->gemm_tile_m == base->gemm_tile_m && gpu->gemm_tile_n == base->gemm_tile_n) {
+        return;
+    }
+    tpp_fit_describe_errors(&run->report->groups[run->report->num_groups - 1].held_out_after, errors, sizeof errors);
+    for (size_t i = 0; i < 2; i++) {
+        tpp_fit_set_origin(run, keys[i], set, 0, errors);
+    }
+    tpp_fit_note(run->report, "gemm tile %u x %u fits better than %u x %u", gpu->gemm_tile_m, gpu->gemm_tile_n,
+                 base->gemm_tile_m, base->gemm_tile_n);
 }
 
 /* Order of products: GPU and shape first, bursts before sustained runs, then as they were read. */
@@ -155,13 +170,13 @@ static bool is_same_product(const struct tpp_sample *a, const struct tpp_sample 
            a->gemm.accumulates == b->gemm.accumulates && a->gemm.is_grouped == b->gemm.is_grouped;
 }
 
-/* Sustained over burst rate of every bf16 product that was measured both ways on one GPU, in `ratios`; of several bursts
- * the first. `products` is scratch; both have room for all samples. Returns the number of ratios. */
-static size_t sustained_ratios(const struct tpp_fit_run *run, const struct tpp_sample **products, double *ratios)
+/* The bf16 products that were measured both ways on one GPU: in `set` the sustained samples, in `ratios` their rate over
+ * that of the burst; of several bursts the first. Both have room for all samples. */
+static void collect_sustained(const struct tpp_fit_run *run, struct tpp_fit_set *set, double *ratios)
 {
     const struct tpp_samples *samples = run->samples;
+    const struct tpp_sample *burst = NULL, **products = set->points.items;
     size_t count = 0, num_ratios = 0;
-    const struct tpp_sample *burst = NULL;
     for (size_t i = 0; i < samples->count; i++) {
         const struct tpp_sample *sample = &samples->items[i];
         if (sample->kind == TPP_SAMPLE_GEMM && !sample->is_wrong && sample->gemm.format == TPP_FORMAT_BF16 &&
@@ -173,36 +188,64 @@ static size_t sustained_ratios(const struct tpp_fit_run *run, const struct tpp_s
     for (size_t i = 0; i < count; i++) {
         const bool is_of_burst = burst && is_same_product(burst, products[i]);
         if (products[i]->gemm.is_sustained && is_of_burst) {
-            ratios[num_ratios++] = burst->seconds / products[i]->seconds;
+            ratios[num_ratios] = burst->seconds / products[i]->seconds;
+            products[num_ratios++] = products[i]; /* at most i: nothing that is still to come */
         } else if (!products[i]->gemm.is_sustained && !is_of_burst) {
             burst = products[i];
         }
     }
-    return num_ratios;
+    set->points.count = num_ratios;
+    tpp_sort_numbers(ratios, num_ratios);
+}
+
+/* Standard error of a median: 1.2533 standard deviations over sqrt(n), a deviation being 0.7413 of the quartiles'
+ * distance; of a normal distribution. */
+static double median_error(const double *sorted, size_t count)
+{
+    const double quartiles = tpp_sorted_quantile(sorted, count, 0.75) - tpp_sorted_quantile(sorted, count, 0.25);
+    return 1.2533 * 0.7413 * quartiles / sqrt((double)count);
 }
 
 /* A step lasts longer than a burst: what the power limit allows under load bounds what it sustains. */
-static enum tpp_code lower_to_sustained(struct tpp_fit_run *run, const struct tpp_fit_set *set, struct tpp_error *err)
+static enum tpp_code lower_to_sustained(struct tpp_fit_run *run, struct tpp_error *err)
 {
-    double *ratios = malloc((run->samples->count + 1) * sizeof *ratios);
-    const struct tpp_sample **products = malloc((run->samples->count + 1) * sizeof *products);
-    if (!ratios || !products) {
-        free(ratios);
-        free(products);
-        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+    static const char key[] = "gpu.gemm_sustained_fraction";
+    const size_t room = run->samples->count + 1;
+    struct tpp_fit_set set = {.points = {malloc(room * sizeof *set.points.items), 0}};
+    double *ratios = malloc(room * sizeof *ratios);
+    enum tpp_code code = TPP_OK;
+    struct tpp_fit_group *group = NULL;
+    if (!ratios || !set.points.items) {
+        code = tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+        goto out;
     }
-    const size_t count = sustained_ratios(run, products, ratios);
-    tpp_sort_numbers(ratios, count);
-    const double ratio = count > 0 ? tpp_sorted_quantile(ratios, count, 0.5) : 1;
-    if (ratio < run->hardware->gpu.gemm_sustained_fraction) {
-        tpp_hardware_set(run->hardware, "gpu.gemm_sustained_fraction", ratio, NULL, NULL);
-        tpp_fit_set_origin(run, "gpu.gemm_sustained_fraction", set, 0, "");
-        tpp_fit_note(run->report, "GEMMs under load run at %.3f of the burst rate (%zu shapes): g_sus is no more", ratio,
-                     count);
+    collect_sustained(run, &set, ratios);
+    if (set.points.count == 0) {
+        goto out;
     }
+    group = tpp_fit_new_group(run->report);
+    if (!group) {
+        code = tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+        goto out;
+    }
+    const double base = run->hardware->gpu.gemm_sustained_fraction;
+    const double ratio = tpp_sorted_quantile(ratios, set.points.count, 0.5);
+    const double error = median_error(ratios, set.points.count);
+    snprintf(group->name, sizeof group->name, "gemm under load");
+    describe(&set, group->range, sizeof group->range);
+    group->num_samples = group->num_fitted = set.points.count;
+    group->is_in_profile = true;
+    group->values[group->num_values++] = (struct tpp_fit_value){
+        key, base, fmin(ratio, base), ratio < base ? error : 0,
+        ratio < base ? "measured" : "the base sustains no more than was measured"};
+    if (ratio < base) {
+        tpp_hardware_set(run->hardware, key, ratio, NULL, NULL);
+        tpp_fit_set_origin(run, key, &set, error / ratio, ", of the burst rate after seconds of load");
+    }
+out:
     free(ratios);
-    free(products);
-    return TPP_OK;
+    free(set.points.items);
+    return code;
 }
 
 enum tpp_code tpp_fit_gemm(struct tpp_fit_run *run, struct tpp_error *err)
@@ -219,7 +262,8 @@ enum tpp_code tpp_fit_gemm(struct tpp_fit_run *run, struct tpp_error *err)
         const bool is_plain = kind == PLAIN && code == TPP_OK && set.points.count > 0;
         code = code ? code : tpp_fit_group(run, run->hardware, &plans[i], &set, err);
         if (is_plain && code == TPP_OK) {
-            code = lower_to_sustained(run, &set, err);
+            note_tile(run, &set);
+            code = lower_to_sustained(run, err);
             tpp_fit_note(run->report,
                          "GEMM rates are of bursts; a training step is taken to sustain %.3g of them: measured steps "
                          "say how much (--steps, --one-step)",

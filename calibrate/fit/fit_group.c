@@ -124,10 +124,10 @@ enum tpp_code tpp_fit_leave_out_impossible(const struct tpp_fit_run *run, tpp_pr
             set->points.items[set->points.count++] = sample;
         }
     }
-    if (count > 0 && set->points.count == 0) {
+    if (set->num_impossible > set->points.count) {
         return tpp_fail(err, TPP_E_RANGE, name, "is this the GPU of --base? else the times are wrong",
-                        "all %zu samples are faster than the peak of %.60s: physically impossible", count,
-                        run->base->gpu.name);
+                        "%zu of %zu samples are faster than the peak of %.60s: physically impossible",
+                        set->num_impossible, count, run->base->gpu.name);
     }
     return TPP_OK;
 }
@@ -272,6 +272,9 @@ static enum tpp_code revert(const struct tpp_fit_run *run, struct tpp_hardware *
             hardware->origins[index] = run->base->origins[index];
         }
     }
+    if (plan->revert) {
+        plan->revert(hardware, run->base);
+    }
     return tpp_fit_judge(hardware, plan->predict, set, TPP_FIT_ALL, &group->all_after, err);
 }
 
@@ -298,7 +301,8 @@ enum tpp_code tpp_fit_group(struct tpp_fit_run *run, struct tpp_hardware *hardwa
     code = code ? code
                 : tpp_solve(hardware, plan->unknowns, plan->num_unknowns, plan->predict, &set->points, &solution, err);
     code = code ? code : judge_group(run, hardware, plan, set, group, err);
-    if (code == TPP_OK && is_no_better(group)) {
+    /* What is only shown has no base to go back to: the base's values are of the formula as a whole. */
+    if (code == TPP_OK && plan->is_in_profile && is_no_better(group)) {
         code = revert(run, hardware, plan, set, group, &solution, err);
     }
     code = code ? code : add_residuals(run->report, group, hardware, run->base, plan, set, err);

@@ -30,8 +30,8 @@ typedef enum tpp_fit_use tpp_fit_select(const struct tpp_sample *sample, const v
 /* Collects the samples of a group; release with tpp_fit_set_release. */
 enum tpp_code tpp_fit_collect(const struct tpp_fit_run *run, tpp_fit_select *select, const void *context,
                               struct tpp_fit_set *set, struct tpp_error *err);
-/* Takes out what is faster than `least`, the seconds at the base's peak rate. TPP_E_RANGE when nothing is left: then the
- * samples are not of the base's GPU. */
+/* Takes out what is faster than `least`, the seconds at the base's peak rate. TPP_E_RANGE when that is most of it: then
+ * the samples are not of the base's GPU. */
 enum tpp_code tpp_fit_leave_out_impossible(const struct tpp_fit_run *run, tpp_predict *least, const char *name,
                                            struct tpp_fit_set *set, struct tpp_error *err);
 
@@ -47,7 +47,9 @@ struct tpp_fit_plan {
     double (*size)(const struct tpp_sample *sample);
     void (*describe)(const struct tpp_fit_set *set, char *range, size_t range_size);
     bool is_in_profile;
-    const char *error_key; /* value of the profile that says how far off the formula is, see fit_error.c; NULL: none */
+    const char *error_key; /* value of the profile that says how far off the formula is, see fit_judge.c; NULL: none */
+    /* Puts back what was chosen beside the unknowns, when the fit is no better than the base; NULL: nothing was. */
+    void (*revert)(struct tpp_hardware *hardware, const struct tpp_hardware *base);
 };
 
 /* Fits, judges and writes the group into the report, and (when is_in_profile) the values into run->hardware. `hardware`

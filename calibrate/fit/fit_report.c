@@ -38,8 +38,10 @@ static void append_group(struct tpp_text *out, const struct tpp_fit_group *group
         }
         tpp_text_format(out, "  %s\n", value->state);
     }
-    append_errors(out, "held out", &group->held_out_before, &group->held_out_after);
-    append_errors(out, "all", &group->all_before, &group->all_after);
+    if (group->all_after.count > 0) { /* else nothing was predicted: values measured directly, too few steps */
+        append_errors(out, "held out", &group->held_out_before, &group->held_out_after);
+        append_errors(out, "all", &group->all_before, &group->all_after);
+    }
 }
 
 void tpp_fit_report_text(const struct tpp_fit_report *report, struct tpp_text *out)

@@ -113,6 +113,21 @@ double tpp_sample_bus_factor(int operation, uint32_t num_ranks)
     }
 }
 
+double tpp_sample_flops(const struct tpp_sample *sample)
+{
+    const struct tpp_gemm_sample *gemm = &sample->gemm;
+    const struct tpp_attention_sample *attention = &sample->attention;
+    if (sample->kind == TPP_SAMPLE_GEMM) {
+        return 2 * gemm->m * gemm->n * gemm->k * gemm->num_products;
+    }
+    if (sample->kind != TPP_SAMPLE_ATTENTION) {
+        return 0;
+    }
+    return 2 * attention->batch * attention->num_heads * attention->query_length * attention->key_length *
+           (attention->qk_head_dim + attention->v_head_dim) * (attention->is_causal ? 0.5 : 1.0) *
+           (attention->is_backward ? 2.5 : 1.0);
+}
+
 const char *tpp_sample_format_name(enum tpp_sample_format format)
 {
     static const char *const names[TPP_FORMAT_COUNT] = {"bf16", "fp8", "fp8_block", "tf32", "fp32", "int8"};

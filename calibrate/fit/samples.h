@@ -152,6 +152,9 @@ void tpp_samples_note(struct tpp_samples *samples, const char *format, ...) __at
 const char *tpp_sample_operation_name(int operation);
 /* The factor of nccl-tests from algorithm to bus bandwidth; 0 for one rank and for an unknown operation. */
 double tpp_sample_bus_factor(int operation, uint32_t num_ranks);
+/* Operations of a matrix product, 2 m n k each, or of attention: 2 b h s_q s_k (d_qk + d_v), half of it when causal, 2.5 times
+ * that backward. 0 for other kinds. */
+double tpp_sample_flops(const struct tpp_sample *sample);
 const char *tpp_sample_format_name(enum tpp_sample_format format); /* "bf16", "fp8", ... */
 const char *tpp_sample_kind_name(enum tpp_sample_kind kind);       /* "collective", "gemm", ... */
 

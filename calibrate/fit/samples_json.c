@@ -50,8 +50,7 @@ static void add_gemm(const struct tpp_sample *sample, struct tpp_json_writer *wr
     tpp_json_add_bool(writer, row, "accumulate", gemm->accumulates);
     tpp_json_add_bool(writer, row, "grouped", gemm->is_grouped);
     tpp_json_add_number(writer, row, "seconds", sample->seconds);
-    tpp_json_add_number(writer, row, "flops_per_second",
-                        2 * gemm->m * gemm->n * gemm->k * gemm->num_products / sample->seconds);
+    tpp_json_add_number(writer, row, "flops_per_second", tpp_sample_flops(sample) / sample->seconds);
 }
 
 static void add_attention(const struct tpp_sample *sample, struct tpp_json_writer *writer, struct cJSON *row)
