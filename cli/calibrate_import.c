@@ -53,7 +53,9 @@ static double rate_of(const struct tpp_sample *sample)
 static void append_size(struct tpp_table *table, const struct tpp_sample *sample, double size)
 {
     char buffer[48];
-    if (sample->kind == TPP_SAMPLE_GEMM || sample->kind == TPP_SAMPLE_ATTENTION)
+    if (size == 0 && sample->seconds == 0) /* a rate alone was published */
+        tpp_table_cell(table, "-");
+    else if (sample->kind == TPP_SAMPLE_GEMM || sample->kind == TPP_SAMPLE_ATTENTION)
         tpp_table_cell(table, "%.3g GFLOP", size / 1e9);
     else if (sample->kind == TPP_SAMPLE_COLLECTIVE || sample->kind == TPP_SAMPLE_MEMORY_BOUND)
         tpp_table_cell(table, "%s", tpp_format_bytes(buffer, sizeof buffer, size));

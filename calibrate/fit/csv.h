@@ -30,13 +30,15 @@ bool tpp_csv_says(const struct tpp_csv *table, const char *word);
 enum tpp_csv_row {
     TPP_CSV_ROW,
     TPP_CSV_BROKEN, /* a cell is missing or no number */
-    TPP_CSV_UNUSED, /* whole, but not a measurement of one shape (a best-of figure, a host copy) */
+    TPP_CSV_UNUSED, /* whole, but not a measurement of one shape (a best-of figure, a host copy), or not there */
 };
 
 /* A kind of table: what columns it has, and how a row of it becomes a sample. */
 struct tpp_csv_kind {
     const char *columns[8]; /* all of them; NULL at the end */
     enum tpp_csv_row (*read)(const struct tpp_csv *table, struct tpp_sample *sample);
+    /* The second measurement of a row that holds two; NULL: it holds one. */
+    enum tpp_csv_row (*read_second)(const struct tpp_csv *table, struct tpp_sample *sample);
 };
 
 /* The first kind whose columns are all there; NULL when none is. */

@@ -11,16 +11,16 @@
 #include <string.h>
 
 #define MAX_SIZE 0x1p53
-enum { MAX_REPEATS = 100000 };
+enum { MAX_REPEATS = 100000, SCHEMA_VERSION = 1 };
 
 /* A number, or an array of repeats: their median and half the distance of their quartiles. */
-static enum tpp_code read_repeats(struct tpp_json line, const char *name, double min, double *median,
+static enum tpp_code read_repeats(struct tpp_json line, const char *name, double min, double max, double *median,
                                   struct tpp_sample *sample, struct tpp_error *err)
 {
     struct tpp_json member, item;
     sample->num_repeats = 1;
     if (!tpp_json_member(line, name, &member) || !tpp_json_is_array(member)) {
-        return tpp_json_need_number(line, name, min, 1e18, median, err);
+        return tpp_json_need_number(line, name, min, max, median, err);
     }
     const size_t count = tpp_json_size(member);
     if (count == 0 || count > MAX_REPEATS) {
@@ -33,7 +33,7 @@ static enum tpp_code read_repeats(struct tpp_json line, const char *name, double
     enum tpp_code code = TPP_OK;
     for (size_t i = 0; i < count && code == TPP_OK; i++) {
         tpp_json_at(member, i, &item, NULL);
-        code = tpp_json_as_number(item, min, 1e18, &values[i], err);
+        code = tpp_json_as_number(item, min, max, &values[i], err);
     }
     if (code == TPP_OK) {
         tpp_sort_numbers(values, count);
@@ -49,7 +49,7 @@ static enum tpp_code read_repeats(struct tpp_json line, const char *name, double
 
 static enum tpp_code read_seconds(struct tpp_json line, struct tpp_sample *sample, struct tpp_error *err)
 {
-    return read_repeats(line, "seconds", 1e-12, &sample->seconds, sample, err);
+    return read_repeats(line, "seconds", 1e-12, 1e18, &sample->seconds, sample, err);
 }
 
 /* A required size: a whole number of at least 1. */
@@ -204,7 +204,8 @@ static enum tpp_code read_value(struct tpp_json line, struct tpp_sample *sample,
         return tpp_json_fail(line, err, TPP_E_RANGE, "the keys are those of a hardware profile",
                              "unknown hardware value \"%.60s\"", key);
     }
-    return read_repeats(line, "values", 0, &sample->value.value, sample, err);
+    const struct tpp_hardware_field *field = &tpp_hardware_fields(NULL)[sample->value.field];
+    return read_repeats(line, "values", field->min, field->max, &sample->value.value, sample, err);
 }
 
 /* The device of a line, or of the run line before it. */
@@ -216,6 +217,19 @@ static enum tpp_code take_device(struct tpp_json line, char device[64], struct t
         snprintf(device, 64, "%.*s", (int)63, name);
     }
     return code;
+}
+
+/* What a run line says of the rows after it. A later format is refused as a whole: its rows may mean something else. */
+static enum tpp_code read_run(struct tpp_json line, char run_device[64], struct tpp_error *err)
+{
+    uint64_t version = SCHEMA_VERSION;
+    const enum tpp_code code = tpp_json_get_u64(line, "schema_version", 1, UINT32_MAX, &version, err);
+    if (code == TPP_OK && version != SCHEMA_VERSION) {
+        return tpp_json_fail(line, err, TPP_E_UNSUPPORTED, "use the tp-plan that came with the measuring programs",
+                             "samples of schema_version %llu, this program reads %d", (unsigned long long)version,
+                             SCHEMA_VERSION);
+    }
+    return code ? code : take_device(line, run_device, err);
 }
 
 /* Results that the program itself found wrong. */
@@ -249,7 +263,7 @@ static enum tpp_code read_line(struct tpp_json line, char run_device[64], struct
     *line_kind = OTHER_LINE;
     if (code == TPP_OK && strcmp(kind, "run") == 0) {
         *line_kind = RUN_LINE;
-        return take_device(line, run_device, err);
+        return read_run(line, run_device, err);
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && code == TPP_OK; i++) {
         if (strcmp(kind, kinds[i].name) == 0) {
@@ -264,7 +278,8 @@ static enum tpp_code read_line(struct tpp_json line, char run_device[64], struct
     return code;
 }
 
-/* Parses one line and adds its row. *fault gets what is wrong with a broken line; out of memory alone is returned. */
+/* Parses one line and adds its row. *fault gets what is wrong with a broken line; returned is what ends the file: out of
+ * memory, and a format that is not known. */
 static enum tpp_code add_line(const char *start, size_t length, uint32_t number, char run_device[64],
                               struct tpp_samples *samples, struct tpp_error *fault, struct tpp_error *err)
 {
@@ -280,6 +295,12 @@ static enum tpp_code add_line(const char *start, size_t length, uint32_t number,
     }
     if (code == TPP_E_MEMORY) {
         return tpp_fail(err, code, where, NULL, "out of memory");
+    }
+    if (code == TPP_E_UNSUPPORTED) {
+        if (err) {
+            *err = *fault;
+        }
+        return code;
     }
     if (code != TPP_OK) {
         if (tpp_samples_file(samples)->num_skipped_lines++ == 0) {

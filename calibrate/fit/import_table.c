@@ -131,27 +131,47 @@ static bool read_header(struct tpp_csv *table, struct tpp_lines *lines)
 static bool is_measurement(const struct tpp_sample *sample)
 {
     static const double greatest = 1e18; /* bytes or FLOP a second */
-    const double rate = sample->kind == TPP_SAMPLE_ATTENTION      ? sample->attention.flops_per_second
-                        : sample->kind == TPP_SAMPLE_MEMORY_BOUND ? sample->memory.bytes_per_second
-                                                                  : 0;
+    double rate = 0;
+    if (sample->kind == TPP_SAMPLE_ATTENTION) {
+        rate = sample->attention.flops_per_second;
+    } else if (sample->kind == TPP_SAMPLE_MEMORY_BOUND) {
+        rate = sample->memory.bytes_per_second;
+    } else if (sample->kind == TPP_SAMPLE_COLLECTIVE && sample->seconds == 0) {
+        rate = sample->collective.bus_bytes_per_second;
+    }
     return rate > 0 ? rate <= greatest : is_measured_seconds(sample->seconds);
+}
+
+/* One measurement of a row: adds it, and says what became of it. */
+static enum tpp_code add_measurement(const struct tpp_csv *table,
+                                     enum tpp_csv_row (*read)(const struct tpp_csv *table, struct tpp_sample *sample),
+                                     uint32_t line, struct tpp_samples *samples, enum tpp_csv_row *verdict,
+                                     struct tpp_error *err)
+{
+    struct tpp_sample sample = {.line = line, .num_repeats = 1};
+    memcpy(sample.device, table->device, sizeof sample.device);
+    *verdict = read(table, &sample);
+    if (*verdict == TPP_CSV_ROW && !is_measurement(&sample)) {
+        *verdict = TPP_CSV_BROKEN;
+    }
+    return *verdict == TPP_CSV_ROW ? tpp_samples_add(samples, &sample, err) : TPP_OK;
 }
 
 static enum tpp_code read_row(struct tpp_csv *table, const struct tpp_csv_kind *kind, uint32_t line,
                               struct tpp_samples *samples, uint64_t *num_unused, struct tpp_error *err)
 {
-    struct tpp_sample sample = {.line = line, .num_repeats = 1};
-    memcpy(sample.device, table->device, sizeof sample.device);
+    enum tpp_csv_row first = TPP_CSV_BROKEN, second = TPP_CSV_UNUSED;
+    enum tpp_code code = TPP_OK;
     table->num_cells = split(table->line, table->cells);
-    enum tpp_csv_row verdict = table->num_cells == table->num_columns ? kind->read(table, &sample) : TPP_CSV_BROKEN;
-    if (verdict == TPP_CSV_ROW && !is_measurement(&sample)) {
-        verdict = TPP_CSV_BROKEN;
+    if (table->num_cells == table->num_columns) {
+        code = add_measurement(table, kind->read, line, samples, &first, err);
+        if (code == TPP_OK && kind->read_second) {
+            code = add_measurement(table, kind->read_second, line, samples, &second, err);
+        }
     }
-    if (verdict == TPP_CSV_ROW) {
-        return tpp_samples_add(samples, &sample, err);
-    }
-    *(verdict == TPP_CSV_BROKEN ? &tpp_samples_file(samples)->num_skipped_lines : num_unused) += 1;
-    return TPP_OK;
+    tpp_samples_file(samples)->num_skipped_lines += first == TPP_CSV_BROKEN || second == TPP_CSV_BROKEN;
+    *num_unused += first == TPP_CSV_UNUSED && second == TPP_CSV_UNUSED;
+    return code;
 }
 
 static enum tpp_code read_rows(struct tpp_csv *table, const struct tpp_csv_kind *kind, struct tpp_lines *lines,

@@ -59,7 +59,8 @@ struct tpp_nccl_run {
 };
 
 /* Decides what the run leaves open, from its columns, then from `facts`, then from the source's name, and appends its
- * rows. Halves that contradict the number of ranks and lack their last column are dropped and counted. */
+ * rows. Halves that contradict the number of ranks are dropped and counted when their last column is missing, or when
+ * others do not contradict it: then another test wrote between the lines. */
 enum tpp_code tpp_nccl_finish_run(struct tpp_nccl_run *run, const char *source, const struct tpp_import_facts *facts,
                                   struct tpp_samples *samples, struct tpp_error *err);
 

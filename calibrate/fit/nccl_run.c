@@ -135,21 +135,46 @@ static bool bus_agrees(const struct tpp_nccl_half *half, double expected)
     return fabs(half->bus_bytes_per_second - expected) <= slack;
 }
 
+static bool can_check(const struct settled *settled)
+{
+    return settled->num_ranks > 0 && settled->operation != TPP_OPERATION_UNKNOWN;
+}
+
+static double expected_bus(const struct settled *settled, const struct tpp_nccl_row *row,
+                           const struct tpp_nccl_half *half)
+{
+    return tpp_sample_bus_factor(settled->operation, settled->num_ranks) * (double)row->bytes / half->seconds;
+}
+
+/* Whole halves whose busbw is not that of the operation and the ranks. *is_mixed: others are, so that these are of another
+ * test that wrote between the lines; when all are odd, the column is. */
+static size_t count_odd(const struct tpp_nccl_run *run, const struct settled *settled, bool *is_mixed)
+{
+    size_t num_odd = 0, num_whole = 0;
+    for (size_t i = 0; i < run->num_rows && can_check(settled); i++) {
+        for (int j = 0; j < 2; j++) {
+            const struct tpp_nccl_half *half = &run->rows[i].halves[j];
+            if (half->is_present && half->has_wrong) {
+                num_odd += !bus_agrees(half, expected_bus(settled, &run->rows[i], half));
+                num_whole++;
+            }
+        }
+    }
+    *is_mixed = num_odd > 0 && num_odd < num_whole;
+    return num_odd;
+}
+
+/* Whether a half is a measurement of this run: not one whose last number was cut, nor another test's. */
+static bool is_of_run(const struct tpp_nccl_row *row, const struct tpp_nccl_half *half, const struct settled *settled,
+                      bool is_mixed)
+{
+    return !can_check(settled) || bus_agrees(half, expected_bus(settled, row, half)) || (half->has_wrong && !is_mixed);
+}
+
 static enum tpp_code add_half(const struct tpp_nccl_run *run, const struct tpp_nccl_row *row, int index,
-                              const struct settled *settled, size_t *num_odd, struct tpp_samples *samples,
-                              struct tpp_error *err)
+                              const struct settled *settled, struct tpp_samples *samples, struct tpp_error *err)
 {
     const struct tpp_nccl_half *half = &row->halves[index];
-    const double expected =
-        tpp_sample_bus_factor(settled->operation, settled->num_ranks) * (double)row->bytes / half->seconds;
-    const bool can_check = settled->num_ranks > 0 && settled->operation != TPP_OPERATION_UNKNOWN;
-    if (can_check && !bus_agrees(half, expected)) {
-        if (!half->has_wrong) { /* the last number was cut */
-            tpp_samples_file(samples)->num_skipped_lines++;
-            return TPP_OK;
-        }
-        ++*num_odd;
-    }
     struct tpp_sample sample = {
         .kind = TPP_SAMPLE_COLLECTIVE,
         .line = row->line,
@@ -160,7 +185,8 @@ static enum tpp_code add_half(const struct tpp_nccl_run *run, const struct tpp_n
                        .num_ranks = settled->num_ranks,
                        .num_nodes = settled->num_nodes,
                        .in_place = index == 1,
-                       .bus_bytes_per_second = can_check ? expected : half->bus_bytes_per_second,
+                       .bus_bytes_per_second = can_check(settled) ? expected_bus(settled, row, half)
+                                                                  : half->bus_bytes_per_second,
                        .num_wrong = half->num_wrong}};
     memcpy(sample.collective.dtype, row->dtype, sizeof sample.collective.dtype);
     memcpy(sample.device, run->device, sizeof sample.device);
@@ -168,7 +194,7 @@ static enum tpp_code add_half(const struct tpp_nccl_run *run, const struct tpp_n
 }
 
 static void note_oddities(const struct tpp_nccl_run *run, const struct settled *settled, size_t num_odd,
-                          struct tpp_samples *samples)
+                          bool is_mixed, struct tpp_samples *samples)
 {
     size_t num_below = 0;
     for (size_t i = 0; i < run->num_rows; i++) {
@@ -179,7 +205,10 @@ static void note_oddities(const struct tpp_nccl_run *run, const struct settled *
     if (settled->num_ranks == 1) {
         tpp_samples_note(samples, "one rank: nothing was communicated");
     }
-    if (num_odd > 0) {
+    if (num_odd > 0 && is_mixed) {
+        tpp_samples_note(samples, "%zu figures are not of %s on %u ranks: another test's lines are between, skipped",
+                         num_odd, tpp_sample_operation_name(settled->operation), settled->num_ranks);
+    } else if (num_odd > 0) {
         tpp_samples_note(samples, "%zu figures: the log's busbw is not that of %s on %u ranks; recomputed", num_odd,
                          tpp_sample_operation_name(settled->operation), settled->num_ranks);
     }
@@ -198,7 +227,7 @@ enum tpp_code tpp_nccl_finish_run(struct tpp_nccl_run *run, const char *source, 
                                   struct tpp_samples *samples, struct tpp_error *err)
 {
     struct settled settled;
-    size_t num_odd = 0;
+    bool is_mixed;
     enum tpp_code code = TPP_OK;
     if (run->num_rows == 0) {
         return TPP_OK;
@@ -208,13 +237,19 @@ enum tpp_code tpp_nccl_finish_run(struct tpp_nccl_run *run, const char *source, 
         settle_operation(run, facts && facts->num_ranks ? facts->num_ranks : listed, source, facts, samples);
     settled.num_ranks = settle_ranks(run, settled.operation, source, facts, samples);
     settled.num_nodes = settle_nodes(run, settled.num_ranks, source, facts, samples);
+    const size_t num_odd = count_odd(run, &settled, &is_mixed);
     for (size_t i = 0; i < run->num_rows && code == TPP_OK; i++) {
+        const struct tpp_nccl_row *row = &run->rows[i];
+        bool is_skipped = false;
         for (int j = 0; j < 2 && code == TPP_OK; j++) {
-            if (run->rows[i].halves[j].is_present) {
-                code = add_half(run, &run->rows[i], j, &settled, &num_odd, samples, err);
+            if (row->halves[j].is_present && is_of_run(row, &row->halves[j], &settled, is_mixed)) {
+                code = add_half(run, row, j, &settled, samples, err);
+            } else if (row->halves[j].is_present) {
+                is_skipped = true;
             }
         }
+        tpp_samples_file(samples)->num_skipped_lines += is_skipped;
     }
-    note_oddities(run, &settled, num_odd, samples);
+    note_oddities(run, &settled, num_odd, is_mixed, samples);
     return code;
 }

@@ -54,7 +54,8 @@ struct tpp_collective_sample {
     uint32_t num_nodes; /* 0: the log does not say */
     bool in_place;
     char dtype[16];              /* as written */
-    double bus_bytes_per_second; /* from bytes and time; the log's own column where the ranks are unknown */
+    double bus_bytes_per_second; /* from bytes and time; the log's own column where the ranks are unknown; without a time
+                                  * (a published rate) what its authors say */
     double num_wrong;            /* results found wrong; negative: not checked */
 };
 

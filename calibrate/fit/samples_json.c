@@ -21,14 +21,22 @@ static void add_collective(const struct tpp_sample *sample, struct tpp_json_writ
 {
     const struct tpp_collective_sample *collective = &sample->collective;
     tpp_json_add_string(writer, row, "collective", tpp_sample_operation_name(collective->operation));
-    tpp_json_add_u64(writer, row, "bytes", collective->bytes);
+    if (sample->seconds > 0) {
+        tpp_json_add_u64(writer, row, "bytes", collective->bytes);
+    } else {
+        tpp_json_add_null(writer, row, "bytes");
+    }
     add_or_null(writer, row, "ranks", collective->num_ranks);
     add_or_null(writer, row, "nodes", collective->num_nodes);
     add_text_or_null(writer, row, "dtype", collective->dtype);
     tpp_json_add_bool(writer, row, "in_place", collective->in_place);
-    tpp_json_add_number(writer, row, "seconds", sample->seconds);
-    tpp_json_add_number(writer, row, "algorithm_bandwidth_bytes_per_second",
-                        (double)collective->bytes / sample->seconds);
+    add_or_null(writer, row, "seconds", sample->seconds);
+    if (sample->seconds > 0) {
+        tpp_json_add_number(writer, row, "algorithm_bandwidth_bytes_per_second",
+                            (double)collective->bytes / sample->seconds);
+    } else {
+        tpp_json_add_null(writer, row, "algorithm_bandwidth_bytes_per_second");
+    }
     tpp_json_add_number(writer, row, "bus_bandwidth_bytes_per_second", collective->bus_bytes_per_second);
     if (collective->num_wrong < 0) {
         tpp_json_add_null(writer, row, "wrong");

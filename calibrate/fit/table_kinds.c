@@ -94,30 +94,38 @@ static enum tpp_csv_row read_layer_gemm(const struct tpp_csv *table, struct tpp_
     return read_product(table, "m_tokens", sample);
 }
 
+/* Which product of the three a word stands for, in the order of enum tpp_gemm_layout. */
+static bool read_layout(const char *word, const char *const *words, struct tpp_sample *sample)
+{
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            sample->gemm.layout = (enum tpp_gemm_layout)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum tpp_csv_row read_training_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
-    const char *layout = tpp_csv_cell(table, "layout");
+    static const char *const layouts[] = {"TN", "NN", "NT"};
     double batch;
     const enum tpp_csv_row verdict = read_product(table, "m", sample);
-    if (verdict != TPP_CSV_ROW || !tpp_csv_size(table, "batch", &batch)) {
+    if (verdict != TPP_CSV_ROW || !tpp_csv_size(table, "batch", &batch) ||
+        !read_layout(tpp_csv_cell(table, "layout"), layouts, sample)) {
         return TPP_CSV_BROKEN;
     }
     sample->gemm.num_products = batch;
     sample->gemm.accumulates = strcmp(tpp_csv_cell(table, "accumulate"), "True") == 0;
-    sample->gemm.layout = strcmp(layout, "TN") == 0   ? TPP_LAYOUT_TN
-                          : strcmp(layout, "NN") == 0 ? TPP_LAYOUT_NN
-                                                      : TPP_LAYOUT_NT;
     return verdict;
 }
 
 static enum tpp_csv_row read_grouped_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
 {
-    const char *stage = tpp_csv_cell(table, "stage");
+    static const char *const stages[] = {"fwd", "bwd_grad_act", "bwd_grad_w"};
     sample->gemm.is_grouped = true;
-    sample->gemm.layout = strcmp(stage, "fwd") == 0            ? TPP_LAYOUT_TN
-                          : strcmp(stage, "bwd_grad_act") == 0 ? TPP_LAYOUT_NN
-                                                               : TPP_LAYOUT_NT;
-    return read_product(table, "m_per_group", sample);
+    return read_layout(tpp_csv_cell(table, "stage"), stages, sample) ? read_product(table, "m_per_group", sample)
+                                                                     : TPP_CSV_BROKEN;
 }
 
 static enum tpp_csv_row read_block_gemm(const struct tpp_csv *table, struct tpp_sample *sample)
@@ -246,10 +254,11 @@ static enum tpp_csv_row read_attention_efficiency(const struct tpp_csv *table, s
     return TPP_CSV_ROW;
 }
 
-/* Rates without the number of heads; the forward one is kept, or the backward one where it is alone. */
-static enum tpp_csv_row read_attention_rate(const struct tpp_csv *table, struct tpp_sample *sample)
+/* A rate of one pass, without the number of heads. Rows may have both passes, one of them, or the sum of both only. */
+static enum tpp_csv_row read_attention_rate(const struct tpp_csv *table, bool is_backward, struct tpp_sample *sample)
 {
     struct tpp_attention_sample *attention = &sample->attention;
+    const char *rate = is_backward ? "bwd_tflops" : "fwd_tflops";
     double teraflops;
     take_gpu_cell(table, sample);
     if (!tpp_csv_size(table, "seqlen", &attention->query_length) ||
@@ -263,16 +272,73 @@ static enum tpp_csv_row read_attention_rate(const struct tpp_csv *table, struct 
     attention->batch = 1;
     tpp_csv_size(table, "batch", &attention->batch);
     attention->is_causal = strcmp(tpp_csv_cell(table, "causal"), "1") == 0;
+    attention->is_backward = is_backward;
     attention->kernel = kernel_of(tpp_csv_cell(table, "kernel"), sample->device);
     snprintf(attention->implementation, sizeof attention->implementation, "%s", tpp_csv_cell(table, "kernel"));
-    if (!tpp_csv_number(table, "fwd_tflops", &teraflops)) {
-        attention->is_backward = true;
-        if (!tpp_csv_number(table, "bwd_tflops", &teraflops)) {
-            return TPP_CSV_UNUSED; /* the sum of both only */
-        }
+    if (!*tpp_csv_cell(table, rate)) {
+        return TPP_CSV_UNUSED;
+    }
+    if (!tpp_csv_number(table, rate, &teraflops) || !(teraflops > 0)) {
+        return TPP_CSV_BROKEN;
     }
     attention->flops_per_second = teraflops * 1e12;
-    return teraflops > 0 ? TPP_CSV_ROW : TPP_CSV_BROKEN;
+    return TPP_CSV_ROW;
+}
+
+static enum tpp_csv_row read_attention_forward_rate(const struct tpp_csv *table, struct tpp_sample *sample)
+{
+    return read_attention_rate(table, false, sample);
+}
+
+static enum tpp_csv_row read_attention_backward_rate(const struct tpp_csv *table, struct tpp_sample *sample)
+{
+    return read_attention_rate(table, true, sample);
+}
+
+/* "EP 8x2 (2 nodes)" or "EP 8 (1 node)": ranks a node, nodes. */
+static bool read_topology(const char *text, struct tpp_collective_sample *collective)
+{
+    char *end;
+    if (strncmp(text, "EP ", 3) != 0) {
+        return false;
+    }
+    const unsigned long per_node = strtoul(text + 3, &end, 10);
+    const unsigned long nodes = *end == 'x' ? strtoul(end + 1, &end, 10) : 1;
+    if (per_node < 1 || per_node > 1024 || nodes < 1 || nodes > 1024 || (*end != ' ' && *end != '\0')) {
+        return false;
+    }
+    collective->num_ranks = (uint32_t)(per_node * nodes);
+    collective->num_nodes = (uint32_t)nodes;
+    return true;
+}
+
+/* What an exchange of experts' tokens reaches on its bottleneck, as its authors define it: a rate without size and time. */
+static enum tpp_csv_row read_exchange(const struct tpp_csv *table, const char *rate, const char *dtype,
+                                      struct tpp_sample *sample)
+{
+    struct tpp_collective_sample *collective = &sample->collective;
+    double gigabytes;
+    if (!read_topology(tpp_csv_cell(table, "topology"), collective) || !tpp_csv_number(table, rate, &gigabytes) ||
+        !(gigabytes > 0)) {
+        return TPP_CSV_BROKEN;
+    }
+    sample->kind = TPP_SAMPLE_COLLECTIVE;
+    snprintf(sample->device, sizeof sample->device, "%s", tpp_csv_cell(table, "arch"));
+    collective->operation = TPP_ALL_TO_ALL;
+    collective->num_wrong = -1;
+    collective->bus_bytes_per_second = gigabytes * 1e9;
+    snprintf(collective->dtype, sizeof collective->dtype, "%s", dtype);
+    return TPP_CSV_ROW;
+}
+
+static enum tpp_csv_row read_dispatch(const struct tpp_csv *table, struct tpp_sample *sample)
+{
+    return read_exchange(table, "dispatch_gbps", "fp8", sample);
+}
+
+static enum tpp_csv_row read_combine(const struct tpp_csv *table, struct tpp_sample *sample)
+{
+    return read_exchange(table, "combine_gbps", "bfloat16", sample);
 }
 
 /* Least traffic in matrices of tokens x width: norms read and write one, the others read two and write one. */
@@ -325,21 +391,23 @@ static enum tpp_csv_row read_moe(const struct tpp_csv *table, struct tpp_sample 
 
 /* The more columns, the earlier: a table of training GEMMs also has m, n, k and time_us. */
 static const struct tpp_csv_kind kinds[] = {
-    {{"op", "ngpus", "bytes", "time_us"}, read_collective},
-    {{"batch", "m", "n", "k", "layout", "accumulate", "time_us"}, read_training_gemm},
-    {{"groups", "m_per_group", "n", "k", "stage", "time_us"}, read_grouped_gemm},
-    {{"kind", "groups", "m", "n", "k", "tflops"}, read_block_gemm},
-    {{"op", "tp", "m_tokens", "n", "k", "time_us"}, read_layer_gemm},
-    {{"m", "n", "k", "time_us"}, read_gemm},
-    {{"gpu", "dtype", "n", "time_us"}, read_square_gemm},
-    {{"gpu", "dtype", "best_tflops", "shape"}, read_best_gemm},
-    {{"gpu", "backend", "mask", "seqlen", "q_heads", "pass", "time_ms"}, read_attention_training},
-    {{"pass", "batch", "seqlen", "heads", "qk_dim", "v_dim", "tflops_fullmask"}, read_attention_efficiency},
-    {{"batch", "seqlen", "heads", "kv_heads", "head_dim", "time_us"}, read_attention_forward},
-    {{"gpu", "kernel", "causal", "head_dim", "seqlen", "fwd_tflops", "bwd_tflops"}, read_attention_rate},
-    {{"op", "tokens", "width", "time_us"}, read_elementwise},
-    {{"gpu", "what", "traffic", "gbps"}, read_memory_rate},
-    {{"num_tokens", "hidden", "inter", "topk", "experts", "moe_tp", "time_us"}, read_moe},
+    {{"op", "ngpus", "bytes", "time_us"}, read_collective, NULL},
+    {{"batch", "m", "n", "k", "layout", "accumulate", "time_us"}, read_training_gemm, NULL},
+    {{"groups", "m_per_group", "n", "k", "stage", "time_us"}, read_grouped_gemm, NULL},
+    {{"kind", "groups", "m", "n", "k", "tflops"}, read_block_gemm, NULL},
+    {{"op", "tp", "m_tokens", "n", "k", "time_us"}, read_layer_gemm, NULL},
+    {{"m", "n", "k", "time_us"}, read_gemm, NULL},
+    {{"gpu", "dtype", "n", "time_us"}, read_square_gemm, NULL},
+    {{"gpu", "dtype", "best_tflops", "shape"}, read_best_gemm, NULL},
+    {{"gpu", "backend", "mask", "seqlen", "q_heads", "pass", "time_ms"}, read_attention_training, NULL},
+    {{"pass", "batch", "seqlen", "heads", "qk_dim", "v_dim", "tflops_fullmask"}, read_attention_efficiency, NULL},
+    {{"batch", "seqlen", "heads", "kv_heads", "head_dim", "time_us"}, read_attention_forward, NULL},
+    {{"gpu", "kernel", "causal", "head_dim", "seqlen", "fwd_tflops", "bwd_tflops"}, read_attention_forward_rate,
+     read_attention_backward_rate},
+    {{"op", "tokens", "width", "time_us"}, read_elementwise, NULL},
+    {{"gpu", "what", "traffic", "gbps"}, read_memory_rate, NULL},
+    {{"num_tokens", "hidden", "inter", "topk", "experts", "moe_tp", "time_us"}, read_moe, NULL},
+    {{"arch", "topology", "bottleneck", "dispatch_gbps", "combine_gbps"}, read_dispatch, read_combine},
 };
 
 const struct tpp_csv_kind *tpp_csv_kind_find(const struct tpp_csv *table)

@@ -15,7 +15,8 @@ static void check_samples(const struct tpp_samples *samples)
         FUZZ_CHECK(isfinite(sample->seconds) && sample->seconds >= 0);
         FUZZ_CHECK(sample->file < samples->num_files && sample->line > 0);
         FUZZ_CHECK(memchr(sample->device, 0, sizeof sample->device));
-        FUZZ_CHECK(sample->kind != TPP_SAMPLE_COLLECTIVE || sample->seconds > 0);
+        FUZZ_CHECK(sample->kind != TPP_SAMPLE_COLLECTIVE || sample->seconds > 0 ||
+                   sample->collective.bus_bytes_per_second > 0);
     }
     tpp_json_writer_init(&writer);
     tpp_text_init(&text);

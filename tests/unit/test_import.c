@@ -115,6 +115,109 @@ static void broken_rows_of_a_table_are_counted(void **state)
     tpp_samples_release(&samples);
 }
 
+/* Rows that hold two measurements: both passes of attention, one of them, or their sum alone; dispatch and combine of
+ * experts, rates without a size. A word where the second should be makes the line a broken one, and the first stays. */
+static void rows_of_two_measurements_give_both(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = read_text("gpu,kernel,dtype,causal,head_dim,seqlen,batch,fwd_tflops,bwd_tflops\n"
+                                           "H100,FA3,bf16,1,128,8192,2,648.1,512.5\nH100,FA3,bf16,1,128,8192,2,,500\n"
+                                           "H100,FA3,bf16,1,128,8192,2,,\nH100,FA3,bf16,1,128,8192,2,640,x\n");
+    assert_int_equal(samples.count, 4);
+    CHECK_NUMBER(samples.items[0].attention.flops_per_second, 648.1e12, 1e-12);
+    assert_false(samples.items[0].attention.is_backward);
+    CHECK_NUMBER(samples.items[1].attention.flops_per_second, 512.5e12, 1e-12);
+    assert_true(samples.items[1].attention.is_backward && samples.items[2].attention.is_backward);
+    CHECK_NUMBER(samples.items[3].attention.flops_per_second, 640e12, 1e-12);
+    assert_int_equal(samples.files[0].num_skipped_lines, 1);
+    assert_non_null(strstr(samples.files[0].notes[0], "1 rows are not measurements"));
+    tpp_samples_release(&samples);
+    samples = read_text("arch,nic,topology,bottleneck,dispatch_gbps,combine_gbps,sms\n"
+                        "SM90 (H100/H800),CX7 400 Gb/s,EP 8x2 (2 nodes),RDMA,90,81,12\n"
+                        "SM100 (B200),none,EP 8 (1 node),NVLink,726,740,64\n"
+                        "SM100 (B200),none,8 ranks,NVLink,726,740,64\n");
+    assert_int_equal(samples.count, 4);
+    assert_int_equal(samples.items[1].collective.operation, TPP_ALL_TO_ALL);
+    assert_int_equal(samples.items[1].collective.num_ranks, 16);
+    assert_int_equal(samples.items[1].collective.num_nodes, 2);
+    assert_string_equal(samples.items[1].collective.dtype, "bfloat16");
+    CHECK_NUMBER(samples.items[1].collective.bus_bytes_per_second, 81e9, 1e-12);
+    assert_int_equal(samples.items[2].collective.num_ranks, 8);
+    assert_int_equal(samples.items[2].collective.num_nodes, 1);
+    assert_string_equal(samples.items[2].collective.dtype, "fp8");
+    CHECK_NUMBER(samples.items[2].seconds, 0, 0);
+    assert_int_equal(samples.files[0].num_skipped_lines, 1);
+    tpp_samples_release(&samples);
+}
+
+static void products_of_an_unknown_layout_are_broken_rows(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = read_text("batch,m,n,k,layout,accumulate,time_us\n1,4096,1536,5120,TT,False,262.15\n"
+                                           "1,4096,1536,5120,NN,False,262.15\n");
+    assert_int_equal(samples.count, 1);
+    assert_int_equal(samples.items[0].gemm.layout, TPP_LAYOUT_NN);
+    assert_int_equal(samples.files[0].num_skipped_lines, 1);
+    tpp_samples_release(&samples);
+    samples = read_text("groups,m_per_group,n,k,stage,time_us\n160,154,3072,5120,fwd,1725.2\n"
+                        "160,154,3072,5120,bwd_grad_w,3678.4\n160,154,3072,5120,update,3678.4\n");
+    assert_int_equal(samples.count, 2);
+    assert_int_equal(samples.items[1].gemm.layout, TPP_LAYOUT_NT);
+    tpp_samples_release(&samples);
+}
+
+/* What operators hand over by mistake, and what spreadsheets put in front. */
+static void files_that_are_no_text_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *what;
+    } cases[] = {{"\x1f\x8b\x08 xx", "compressed with gzip"}, {"PK\x03\x04xx", "a zip archive"},
+                 {"\xff\xfe#", "UTF-16"}, {"\x7f" "ELF", "a program"}, {"BZh91", "compressed with bzip2"}};
+    struct tpp_samples samples;
+    struct tpp_error err;
+    tpp_samples_init(&samples);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(tpp_import_text(cases[i].text, strlen(cases[i].text), "x", NULL, &samples, &err), TPP_E_SYNTAX);
+        assert_non_null(strstr(err.message, cases[i].what));
+        assert_true(err.hint[0] && samples.num_files == 0);
+    }
+    tpp_samples_release(&samples);
+    samples = read_text("\xef\xbb\xbfm,n,k,time_us\r\n4096,8192,1024,137.5\r\n");
+    assert_int_equal(samples.count, 1);
+    tpp_samples_release(&samples);
+}
+
+static void samples_of_a_later_format_are_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"kind\":\"gemm\",\"m\":64,\"n\":64,\"k\":64,\"seconds\":1}\n"
+                               "{\"kind\":\"run\",\"schema_version\":2}\n";
+    struct tpp_samples samples;
+    struct tpp_error err;
+    tpp_samples_init(&samples);
+    assert_int_equal(tpp_import_text(text, sizeof text - 1, "s.jsonl", NULL, &samples, &err), TPP_E_UNSUPPORTED);
+    assert_string_equal(err.message, "samples of schema_version 2, this program reads 1");
+    assert_non_null(strstr(err.where, "s.jsonl:2"));
+    assert_int_equal(samples.count, 0);
+    assert_int_equal(tpp_import_text(text, sizeof text - 1, "s.jsonl", NULL, &samples, NULL), TPP_E_UNSUPPORTED);
+    tpp_samples_release(&samples);
+}
+
+/* A launch gap of 1e17 s is a broken line, not a profile that cannot be read. */
+static void values_that_no_profile_may_have_are_broken_lines(void **state)
+{
+    (void)state;
+    struct tpp_samples samples =
+        read_text("{\"kind\":\"value\",\"key\":\"gpu.kernel_gap_seconds\",\"values\":[1e17]}\n"
+                  "{\"kind\":\"value\",\"key\":\"gpu.overlap_slowdown_fraction\",\"values\":1.5}\n"
+                  "{\"kind\":\"value\",\"key\":\"gpu.kernel_gap_seconds\",\"values\":[2e-6]}\n");
+    assert_int_equal(samples.count, 1);
+    assert_int_equal(samples.files[0].num_skipped_lines, 2);
+    assert_non_null(strstr(samples.files[0].notes[0], "from 0 to 0.01"));
+    tpp_samples_release(&samples);
+}
+
 /* 1e300 TFLOP/s or GB/s, and products that would take 1e300 s: their rates and times are no finite numbers. */
 static void figures_that_nothing_measured_are_broken_rows(void **state)
 {
@@ -294,6 +397,11 @@ int main(void)
         cmocka_unit_test(tables_of_memory_bound_kernels_count_their_traffic),
         cmocka_unit_test(broken_rows_of_a_table_are_counted),
         cmocka_unit_test(figures_that_nothing_measured_are_broken_rows),
+        cmocka_unit_test(rows_of_two_measurements_give_both),
+        cmocka_unit_test(products_of_an_unknown_layout_are_broken_rows),
+        cmocka_unit_test(files_that_are_no_text_are_told_apart),
+        cmocka_unit_test(samples_of_a_later_format_are_refused),
+        cmocka_unit_test(values_that_no_profile_may_have_are_broken_lines),
         cmocka_unit_test(shapes_that_are_no_numbers_are_left_out),
         cmocka_unit_test(unknown_tables_are_refused),
         cmocka_unit_test(samples_files_keep_repeats_as_median_and_spread),

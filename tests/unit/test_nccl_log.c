@@ -188,6 +188,32 @@ static void excerpts_and_oddities_are_noted(void **state)
     }
 }
 
+/* Rows of an all-gather on 8 ranks that wrote into the log of an all-reduce: 46.0 x 1.75 = 80.5, 46.0 x 0.875 = 40.25. A
+ * whole column of the other factor is the log's own and is recomputed. */
+static void lines_of_another_test_are_skipped(void **state)
+{
+    (void)state;
+    static const char reduces[] = "     1048576        262144     float     sum      -1    22.80   45.99   80.48      0\n";
+    static const char gathers[] = "     1048576        262144     float     sum      -1    22.80   45.99   40.24      0\n";
+    const struct tpp_import_facts facts = {.num_ranks = 8, .num_nodes = 1, .operation = "all_reduce"};
+    char text[1024];
+    struct tpp_samples samples;
+    tpp_samples_init(&samples);
+    int length = snprintf(text, sizeof text, "%s%s%s%s", reduces, gathers, reduces, gathers);
+    assert_int_equal(tpp_import_text(text, (size_t)length, "x", &facts, &samples, NULL), TPP_OK);
+    assert_int_equal(samples.count, 2);
+    assert_int_equal(samples.items[1].line, 3);
+    assert_int_equal(samples.files[0].num_skipped_lines, 2);
+    assert_true(has_note(&samples, "another test's lines are between"));
+    tpp_samples_release(&samples);
+    length = snprintf(text, sizeof text, "%s%s", gathers, gathers);
+    assert_int_equal(tpp_import_text(text, (size_t)length, "x", &facts, &samples, NULL), TPP_OK);
+    assert_int_equal(samples.count, 2);
+    CHECK_NUMBER(samples.items[0].collective.bus_bytes_per_second, 1.75 * 1048576 / 22.8e-6, 1e-12);
+    assert_true(has_note(&samples, "recomputed"));
+    tpp_samples_release(&samples);
+}
+
 static void a_log_without_rows_is_an_error_that_says_why(void **state)
 {
     (void)state;
@@ -284,6 +310,7 @@ int main(void)
         cmocka_unit_test(several_runs_in_a_file_are_told_apart),
         cmocka_unit_test(wrong_results_are_kept_as_such),
         cmocka_unit_test(excerpts_and_oddities_are_noted),
+        cmocka_unit_test(lines_of_another_test_are_skipped),
         cmocka_unit_test(a_log_without_rows_is_an_error_that_says_why),
         cmocka_unit_test(what_the_reader_knows_goes_before_what_the_log_says),
         cmocka_unit_test(the_whole_collection_is_read),
