@@ -22,6 +22,7 @@ static bool are_alike(const struct tpp_sample *a, const struct tpp_sample *b)
         return a->collective.operation == b->collective.operation &&
                a->collective.num_ranks == b->collective.num_ranks &&
                a->collective.num_nodes == b->collective.num_nodes && a->collective.in_place == b->collective.in_place &&
+               a->collective.concurrent_groups == b->collective.concurrent_groups &&
                strcmp(a->collective.dtype, b->collective.dtype) == 0;
     if (a->kind == TPP_SAMPLE_VALUE)
         return a->value.field == b->value.field;
@@ -98,10 +99,14 @@ static void append_group(struct tpp_table *table, const struct tpp_samples *samp
             count++;
         }
     }
-    tpp_table_cell(table, "%s",
-                   is_collective                      ? tpp_sample_operation_name(sample->collective.operation)
-                   : sample->kind == TPP_SAMPLE_VALUE ? tpp_hardware_fields(NULL)[sample->value.field].key
-                                                      : tpp_sample_kind_name(sample->kind));
+    if (is_collective && sample->collective.concurrent_groups > 1)
+        tpp_table_cell(table, "%s, %u at once", tpp_sample_operation_name(sample->collective.operation),
+                       sample->collective.concurrent_groups);
+    else
+        tpp_table_cell(table, "%s",
+                       is_collective                      ? tpp_sample_operation_name(sample->collective.operation)
+                       : sample->kind == TPP_SAMPLE_VALUE ? tpp_hardware_fields(NULL)[sample->value.field].key
+                                                          : tpp_sample_kind_name(sample->kind));
     if (is_collective) {
         append_count(table, sample->collective.num_ranks);
         append_count(table, sample->collective.num_nodes);

@@ -11,16 +11,26 @@
 
 enum level { INSIDE_NODE, BETWEEN_NODES };
 
+enum { MAX_GROUPS = 64 };
+
+/* One row of the table: an operation on so many ranks of so many nodes, so many of these groups at once. */
+struct group_key {
+    int operation;
+    uint32_t num_ranks, num_nodes, concurrent_groups;
+};
+
+/* Operations, ranks and nodes that were measured in all groups at once. */
+struct group_list {
+    struct group_key keys[MAX_GROUPS];
+    size_t count;
+    bool is_cut; /* there were more */
+};
+
 /* Inside a node the profile's bandwidths are those of all its GPUs: of the most ranks that were measured. */
 struct level_key {
     enum level level;
     uint32_t num_ranks; /* inside a node */
-};
-
-/* One row of the table: an operation on so many ranks of so many nodes. */
-struct group_key {
-    int operation;
-    uint32_t num_ranks, num_nodes;
+    const struct group_list *concurrent;
 };
 
 /* A measurement that the formula is for: of an operation with a rate, on more than one rank, of some bytes, right. */
@@ -30,14 +40,55 @@ static bool is_usable(const struct tpp_collective_sample *collective)
            collective->bytes > 0 && !(collective->num_wrong > 0);
 }
 
+static struct group_key key_of(const struct tpp_collective_sample *collective)
+{
+    const uint32_t groups = collective->concurrent_groups > 1 ? collective->concurrent_groups : 1;
+    return (struct group_key){collective->operation, collective->num_ranks, collective->num_nodes, groups};
+}
+
+static bool is_same_group(const struct group_key *a, const struct group_key *b)
+{
+    return a->operation == b->operation && a->num_ranks == b->num_ranks && a->num_nodes == b->num_nodes &&
+           a->concurrent_groups == b->concurrent_groups;
+}
+
+static void add_group(struct group_list *list, struct group_key key)
+{
+    size_t i = 0;
+    while (i < list->count && !is_same_group(&list->keys[i], &key)) {
+        i++;
+    }
+    if (i < MAX_GROUPS) {
+        list->keys[i] = key;
+        list->count = i == list->count ? i + 1 : list->count;
+    } else {
+        list->is_cut = true;
+    }
+}
+
 static enum tpp_fit_use select_group(const struct tpp_sample *sample, const void *context)
 {
-    const struct group_key *key = context;
-    const struct tpp_collective_sample *collective = &sample->collective;
-    return sample->kind == TPP_SAMPLE_COLLECTIVE && is_usable(collective) && collective->operation == key->operation &&
-                   collective->num_ranks == key->num_ranks && collective->num_nodes == key->num_nodes
+    const struct group_key key = key_of(&sample->collective);
+    return sample->kind == TPP_SAMPLE_COLLECTIVE && is_usable(&sample->collective) && is_same_group(&key, context)
                ? TPP_FIT_USE
                : TPP_FIT_OTHER;
+}
+
+/* A training job has all groups of a kind at work, and the model shares a node's ports among its GPUs: where groups were
+ * measured both alone and at once, alone says what no step sees. */
+static bool is_seen_by_steps(const struct tpp_collective_sample *collective, const struct group_list *concurrent)
+{
+    struct group_key key = key_of(collective);
+    if (key.concurrent_groups > 1) {
+        return true;
+    }
+    for (size_t i = 0; i < concurrent->count; i++) {
+        key.concurrent_groups = concurrent->keys[i].concurrent_groups;
+        if (is_same_group(&key, &concurrent->keys[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Messages have no ramp and a fixed latency in the model: they are fitted apart. */
@@ -55,16 +106,20 @@ static enum tpp_fit_use select_level(const struct tpp_sample *sample, const void
     if (collective->operation == TPP_SEND_RECV || (collective->num_nodes == 1) != is_inside) {
         return TPP_FIT_OTHER;
     }
-    return is_inside && collective->num_ranks < key->num_ranks ? TPP_FIT_LEAVE_OUT : TPP_FIT_USE;
+    return (is_inside && collective->num_ranks < key->num_ranks) || !is_seen_by_steps(collective, key->concurrent)
+               ? TPP_FIT_LEAVE_OUT
+               : TPP_FIT_USE;
 }
 
 static enum tpp_fit_use select_message(const struct tpp_sample *sample, const void *context)
 {
-    (void)context;
-    return sample->kind == TPP_SAMPLE_COLLECTIVE && is_usable(&sample->collective) &&
-                   sample->collective.operation == TPP_SEND_RECV && sample->collective.num_nodes > 1
-               ? TPP_FIT_USE
-               : TPP_FIT_OTHER;
+    const struct level_key *key = context;
+    const struct tpp_collective_sample *collective = &sample->collective;
+    if (sample->kind != TPP_SAMPLE_COLLECTIVE || !is_usable(collective) || collective->operation != TPP_SEND_RECV ||
+        collective->num_nodes < 2) {
+        return TPP_FIT_OTHER;
+    }
+    return is_seen_by_steps(collective, key->concurrent) ? TPP_FIT_USE : TPP_FIT_LEAVE_OUT;
 }
 
 static double predict(const struct tpp_hardware *hardware, const struct tpp_sample *sample)
@@ -146,8 +201,11 @@ static enum tpp_code fit_one(struct tpp_fit_run *run, const struct group_key *ke
     }
     *flat = *run->base;
     flatten(flat, key);
-    snprintf(name, sizeof name, "%s, %u ranks, %u node%s", tpp_sample_operation_name(key->operation), key->num_ranks,
-             key->num_nodes, key->num_nodes == 1 ? "" : "s");
+    const int length = snprintf(name, sizeof name, "%s, %u ranks, %u node%s", tpp_sample_operation_name(key->operation),
+                                key->num_ranks, key->num_nodes, key->num_nodes == 1 ? "" : "s");
+    if (key->concurrent_groups > 1) {
+        snprintf(name + length, sizeof name - (size_t)length, ", %u at once", key->concurrent_groups);
+    }
     const struct tpp_fit_plan plan = {name, unknowns, 3, predict, shape, size, describe, false, NULL};
     enum tpp_code code = tpp_fit_collect(run, select_group, key, &set, err);
     code = code ? code : tpp_fit_group(run, flat, &plan, &set, err);
@@ -156,34 +214,31 @@ static enum tpp_code fit_one(struct tpp_fit_run *run, const struct group_key *ke
     return code;
 }
 
+/* The groups that occur: those of the table, which has no messages, or those at once. */
+static void list_groups(const struct tpp_fit_run *run, bool is_concurrent, struct group_list *list)
+{
+    memset(list, 0, sizeof *list);
+    for (size_t i = 0; i < run->samples->count; i++) {
+        const struct tpp_sample *sample = &run->samples->items[i];
+        const struct tpp_collective_sample *collective = &sample->collective;
+        if (sample->kind == TPP_SAMPLE_COLLECTIVE && is_usable(collective) &&
+            (is_concurrent ? collective->concurrent_groups > 1 : collective->operation != TPP_SEND_RECV)) {
+            add_group(list, key_of(collective));
+        }
+    }
+}
+
 /* The table: every operation but messages, on every number of ranks and nodes that occurs. */
 static enum tpp_code fit_table(struct tpp_fit_run *run, struct tpp_error *err)
 {
-    enum { MAX_GROUPS = 64 };
-    struct group_key keys[MAX_GROUPS];
-    size_t count = 0;
+    struct group_list list;
     enum tpp_code code = TPP_OK;
-    bool has_more = false;
-    for (size_t i = 0; i < run->samples->count && !has_more; i++) {
-        const struct tpp_sample *sample = &run->samples->items[i];
-        const struct tpp_collective_sample *collective = &sample->collective;
-        if (sample->kind != TPP_SAMPLE_COLLECTIVE || !is_usable(collective) || collective->operation == TPP_SEND_RECV) {
-            continue;
-        }
-        size_t j = 0;
-        while (j < count && select_group(sample, &keys[j]) != TPP_FIT_USE) {
-            j++;
-        }
-        has_more = j == MAX_GROUPS;
-        if (j == count && !has_more) {
-            keys[count++] = (struct group_key){collective->operation, collective->num_ranks, collective->num_nodes};
-        }
-    }
-    if (has_more) {
+    list_groups(run, false, &list);
+    if (list.is_cut) {
         tpp_fit_note(run->report, "only the first %d of operations, ranks and nodes are shown apart", MAX_GROUPS);
     }
-    for (size_t i = 0; i < count && code == TPP_OK; i++) {
-        code = fit_one(run, &keys[i], err);
+    for (size_t i = 0; i < list.count && code == TPP_OK; i++) {
+        code = fit_one(run, &list.keys[i], err);
     }
     return code;
 }
@@ -202,9 +257,9 @@ static uint32_t most_ranks(const struct tpp_fit_run *run)
     return most;
 }
 
-static enum tpp_code fit_inside_node(struct tpp_fit_run *run, struct tpp_error *err)
+static enum tpp_code fit_inside_node(struct tpp_fit_run *run, const struct group_list *concurrent, struct tpp_error *err)
 {
-    const struct level_key key = {INSIDE_NODE, most_ranks(run)};
+    const struct level_key key = {INSIDE_NODE, most_ranks(run), concurrent};
     struct tpp_unknown unknowns[TPP_COLLECTIVE_COUNT + 2];
     bool has[TPP_COLLECTIVE_COUNT] = {false};
     size_t count = 0;
@@ -230,7 +285,8 @@ static enum tpp_code fit_inside_node(struct tpp_fit_run *run, struct tpp_error *
     return code;
 }
 
-static enum tpp_code fit_between_nodes(struct tpp_fit_run *run, struct tpp_error *err)
+static enum tpp_code fit_between_nodes(struct tpp_fit_run *run, const struct group_list *concurrent,
+                                       struct tpp_error *err)
 {
     static const struct tpp_unknown ring[] = {
         {"network.ring_efficiency_fraction", 0.02, 1, true},
@@ -241,7 +297,7 @@ static enum tpp_code fit_between_nodes(struct tpp_fit_run *run, struct tpp_error
         {"collectives between nodes", ring, 2, predict, shape, size, describe, true, "network.collective_error_fraction"},
         {"messages between nodes", message, 1, predict, shape, size, describe, true, NULL},
     };
-    const struct level_key key = {BETWEEN_NODES, 0};
+    const struct level_key key = {BETWEEN_NODES, 0, concurrent};
     enum tpp_code code = TPP_OK;
     for (int i = 0; i < 2 && code == TPP_OK; i++) {
         struct tpp_fit_set set;
@@ -254,7 +310,9 @@ static enum tpp_code fit_between_nodes(struct tpp_fit_run *run, struct tpp_error
 
 enum tpp_code tpp_fit_collectives(struct tpp_fit_run *run, struct tpp_error *err)
 {
+    struct group_list concurrent;
     enum tpp_code code = fit_table(run, err);
-    code = code ? code : fit_inside_node(run, err);
-    return code ? code : fit_between_nodes(run, err);
+    list_groups(run, true, &concurrent);
+    code = code ? code : fit_inside_node(run, &concurrent, err);
+    return code ? code : fit_between_nodes(run, &concurrent, err);
 }

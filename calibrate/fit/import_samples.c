@@ -107,13 +107,14 @@ static enum tpp_code read_collective(struct tpp_json line, struct tpp_sample *sa
 {
     struct tpp_collective_sample *collective = &sample->collective;
     const char *operation = "", *dtype = "";
-    uint64_t ranks = 0, nodes = 1;
+    uint64_t ranks = 0, nodes = 1, groups = 1;
     double wrong = -1;
     enum tpp_code code = tpp_json_need_string(line, "collective", &operation, err);
     code = code ? code : tpp_json_get_string(line, "dtype", &dtype, err);
     code = code ? code : tpp_json_need_u64(line, "bytes", 0, (uint64_t)MAX_SIZE - 1, &collective->bytes, err);
     code = code ? code : tpp_json_need_u64(line, "ranks", 1, 1000000, &ranks, err);
     code = code ? code : tpp_json_need_u64(line, "nodes", 1, ranks, &nodes, err);
+    code = code ? code : tpp_json_get_u64(line, "concurrent_groups", 1, 1000000, &groups, err);
     code = code ? code : tpp_json_get_bool(line, "in_place", &collective->in_place, err);
     code = code ? code : tpp_json_get_number(line, "wrong", 0, 1e18, &wrong, err);
     code = code ? code : read_seconds(line, sample, err);
@@ -127,6 +128,7 @@ static enum tpp_code read_collective(struct tpp_json line, struct tpp_sample *sa
     collective->num_ranks = (uint32_t)ranks;
     collective->num_nodes = (uint32_t)nodes;
     collective->num_wrong = wrong;
+    collective->concurrent_groups = (uint32_t)groups;
     snprintf(collective->dtype, sizeof collective->dtype, "%s", dtype);
     collective->bus_bytes_per_second =
         tpp_sample_bus_factor(collective->operation, (uint32_t)ranks) * (double)collective->bytes / sample->seconds;

@@ -57,6 +57,7 @@ struct tpp_collective_sample {
     double bus_bytes_per_second; /* from bytes and time; the log's own column where the ranks are unknown; without a time
                                   * (a published rate) what its authors say */
     double num_wrong;            /* results found wrong; negative: not checked */
+    uint32_t concurrent_groups;  /* groups of that kind that ran at the same time; 0: the file does not say */
 };
 
 enum tpp_gemm_layout { TPP_LAYOUT_TN, TPP_LAYOUT_NN, TPP_LAYOUT_NT }; /* forward, input gradient, weight gradient */

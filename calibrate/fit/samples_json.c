@@ -38,6 +38,9 @@ static void add_collective(const struct tpp_sample *sample, struct tpp_json_writ
         tpp_json_add_null(writer, row, "algorithm_bandwidth_bytes_per_second");
     }
     tpp_json_add_number(writer, row, "bus_bandwidth_bytes_per_second", collective->bus_bytes_per_second);
+    if (collective->concurrent_groups > 1) {
+        tpp_json_add_u64(writer, row, "concurrent_groups", collective->concurrent_groups);
+    }
     if (collective->num_wrong < 0) {
         tpp_json_add_null(writer, row, "wrong");
     } else {

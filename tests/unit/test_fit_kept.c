@@ -102,6 +102,38 @@ static void groups_that_are_only_shown_are_shown(void **state)
     tpp_samples_release(&samples);
 }
 
+/* Eight ranks of eight nodes, with one port a node of 50 GB/s for eight GPUs: a group alone has the port for itself, eight at
+ * once have an eighth each, which is what a step sees and the model says. */
+static void groups_that_share_a_port_are_what_counts(void **state)
+{
+    (void)state;
+    struct tpp_samples samples = begin("c.jsonl", "samples");
+    const struct tpp_group place = tpp_group_place_by_hand(8, 1);
+    struct tpp_hardware truth = base;
+    truth.network.ring_efficiency_fraction = 0.7;
+    for (int i = 0; i < 24; i++) {
+        for (int at_once = 0; at_once < 2; at_once++) {
+            struct tpp_sample sample = {.kind = TPP_SAMPLE_COLLECTIVE};
+            truth.network.num_nics = at_once ? 1 : 8;
+            const struct tpp_links links = tpp_links_make(&truth, 0, 0);
+            sample.collective = (struct tpp_collective_sample){
+                .operation = TPP_ALL_GATHER, .bytes = UINT64_C(1048576) << (i / 2), .num_ranks = 8, .num_nodes = 8,
+                .in_place = i % 2, .concurrent_groups = at_once ? 8 : 1};
+            sample.seconds = tpp_collective_seconds(&links, TPP_ALL_GATHER, &place, (double)sample.collective.bytes) *
+                             (1 + 0.01 * (i % 3));
+            add(&samples, sample);
+        }
+    }
+    base.network.num_nics = 1;
+    assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+    CHECK_NUMBER(fitted.network.ring_efficiency_fraction, 0.7, 0.03);
+    assert_int_equal(group_of("collectives between nodes")->num_samples, 24);
+    assert_int_equal(group_of("collectives between nodes")->num_left_out, 24);
+    CHECK_NUMBER(value_of(group_of("all_gather, 8 ranks, 8 nodes, 8 at once"), "node.all_gather_bus_bytes_per_second")->value,
+                 50e9 * 0.7 / 8, 0.02);
+    tpp_samples_release(&samples);
+}
+
 /* Nine values, all of them in the report with their error: 2 us with quartiles 1.5 and 5.5 us; of two files that say 6 and
  * 10 us without repeats the middle, and the distance of their quartiles (7 and 9) in half. */
 static void values_measured_directly_have_an_error_each(void **state)
@@ -220,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_kernel_that_the_base_lacks_needs_enough_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_tile_goes_back_with_the_other_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(groups_that_are_only_shown_are_shown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(groups_that_share_a_port_are_what_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(values_measured_directly_have_an_error_each, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_sustained_rate_has_an_error_and_its_own_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(samples_of_another_gpu_than_the_base_are_noted, set_up, tear_down),
