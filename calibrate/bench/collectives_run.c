@@ -290,7 +290,7 @@ static void summarize(double *all, uint32_t size, size_t repeats, double *means,
         }
         medians[(*num_members)++] = tpp_bench_summarize(own, repeats).median;
     }
-    for (size_t i = 0; i<repeats && * num_members> 0; i++) {
+    for (size_t i = 0; i < repeats && *num_members > 0; i++) {
         means[i] /= (double)*num_members;
     }
 }

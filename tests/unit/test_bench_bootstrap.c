@@ -191,8 +191,8 @@ static void ranks_that_hang_are_named_after_the_time_out(void **state)
     (void)state;
     struct outcome outcome;
     run_ranks(hang_in_the_middle, 4, &outcome);
-    assert_non_null(strstr(outcome.report[0], "rank 1 and 3 did not answer within 1.5 s"));
-    assert_non_null(strstr(outcome.report[2], "rank 1 and 3 did not answer within 1.5 s"));
+    assert_non_null(strstr(outcome.report[0], "ranks 1 and 3 did not answer within 1.5 s"));
+    assert_non_null(strstr(outcome.report[2], "ranks 1 and 3 did not answer within 1.5 s"));
 }
 
 static int come_late(uint32_t rank, uint16_t port, FILE *report)
