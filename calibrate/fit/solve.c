@@ -24,6 +24,7 @@ struct run {
     const struct tpp_unknown *unknowns[TPP_SOLVE_MAX_UNKNOWNS];
     size_t index[TPP_SOLVE_MAX_UNKNOWNS]; /* into the caller's list */
     double *place[TPP_SOLVE_MAX_UNKNOWNS];
+    double base[TPP_SOLVE_MAX_UNKNOWNS]; /* of the caller's list: what the fit starts from */
     size_t count;
     tpp_predict *predict;
     const struct tpp_points *points;
@@ -208,6 +209,27 @@ static double badness(const struct tpp_unknown *unknown, double value, double er
     return unknown->may_be_at_limit ? error : error / fabs(value);
 }
 
+/* Whether these points would show the effect that a value of the base says: whether it makes more of a tenth of the times
+ * than they scatter. When it does not, that none was seen says nothing. */
+static bool would_be_seen(const struct run *run, size_t at, double scale, double *scratch)
+{
+    static const double least_scatter = 0.01;
+    const double found = *run->place[at];
+    size_t count = 0;
+    for (size_t i = 0; i < run->points->count; i++) {
+        *run->place[at] = run->unknowns[at]->min;
+        const double without = run->predict(run->hardware, run->points->items[i]);
+        *run->place[at] = run->base[run->index[at]];
+        const double effect = fabs(log(run->predict(run->hardware, run->points->items[i]) / without));
+        if (isfinite(effect)) {
+            scratch[count++] = effect;
+        }
+    }
+    *run->place[at] = found;
+    tpp_sort_numbers(scratch, count);
+    return count > 0 && tpp_sorted_quantile(scratch, count, 0.9) > 2 * fmax(scale, least_scatter);
+}
+
 /* Takes the solution over, and marks the unknown that it determines least when it does not determine it well. When the
  * unknowns depend on each other (GSL gives one of them the variance 0) the last is marked: callers name the important
  * ones first. Returns false when one was marked. */
@@ -240,7 +262,9 @@ static bool judge(const struct run *run, struct workspace *workspace, struct tpp
     }
     if (marked != SIZE_MAX) {
         const size_t at = index_of(run, marked);
-        solution->state[marked] = run->unknowns[at]->is_off_at_min ? TPP_UNKNOWN_OFF : TPP_UNKNOWN_UNDETERMINED;
+        const bool is_off =
+            run->unknowns[at]->is_off_at_min && would_be_seen(run, at, solution->scale, workspace->scratch);
+        solution->state[marked] = is_off ? TPP_UNKNOWN_OFF : TPP_UNKNOWN_UNDETERMINED;
     }
     return marked == SIZE_MAX;
 }
@@ -285,11 +309,10 @@ static enum tpp_code solve_points(struct tpp_hardware *hardware, const struct tp
                                   struct tpp_error *err)
 {
     struct run run = {.hardware = hardware, .predict = predict, .points = points};
-    double base[TPP_SOLVE_MAX_UNKNOWNS];
     assert(num_unknowns <= TPP_SOLVE_MAX_UNKNOWNS);
     memset(solution, 0, sizeof *solution);
     for (size_t i = 0; i < num_unknowns; i++) {
-        base[i] = *place_of(hardware, unknowns[i].key);
+        run.base[i] = *place_of(hardware, unknowns[i].key);
     }
     gsl_error_handler_t *handler = gsl_set_error_handler_off();
     for (select_free(&run, unknowns, num_unknowns, solution); run.count > 0;) {
@@ -303,7 +326,7 @@ static enum tpp_code solve_points(struct tpp_hardware *hardware, const struct tp
         const bool is_determined = has_converged && judge(&run, &workspace, solution);
         release(&workspace);
         if (!has_memory) {
-            settle(hardware, unknowns, num_unknowns, base, solution);
+            settle(hardware, unknowns, num_unknowns, run.base, solution);
             gsl_set_error_handler(handler);
             return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
         }
@@ -315,12 +338,12 @@ static enum tpp_code solve_points(struct tpp_hardware *hardware, const struct tp
             break;
         }
         for (size_t i = 0; i < num_unknowns; i++) { /* again without them, from the base */
-            *place_of(hardware, unknowns[i].key) = solution->state[i] == TPP_UNKNOWN_OFF ? unknowns[i].min : base[i];
+            *place_of(hardware, unknowns[i].key) = solution->state[i] == TPP_UNKNOWN_OFF ? unknowns[i].min : run.base[i];
         }
         select_free(&run, unknowns, num_unknowns, solution);
     }
     gsl_set_error_handler(handler);
-    settle(hardware, unknowns, num_unknowns, base, solution);
+    settle(hardware, unknowns, num_unknowns, run.base, solution);
     return TPP_OK;
 }
 

@@ -23,7 +23,8 @@ struct tpp_unknown {
     const char *key;      /* of a hardware profile; a value stored as double */
     double min, max;      /* where it is looked for; min > 0: on a logarithmic scale */
     bool may_be_at_limit; /* a value at `min` or `max` is an answer (a share that is 0 or 1) */
-    bool is_off_at_min;   /* `min` stands for "no such effect": taken when the points do not show one */
+    bool is_off_at_min;   /* `min` stands for "no such effect": taken when the points do not show one that the base's value
+                           * would make visible in them */
 };
 
 /* Seconds of a sample on that hardware, above 0. */
@@ -38,7 +39,7 @@ enum tpp_unknown_state {
     TPP_UNKNOWN_FITTED,
     TPP_UNKNOWN_TOO_FEW_POINTS,
     TPP_UNKNOWN_UNDETERMINED, /* ran to its limit, or its standard error is above a half of it: base value kept */
-    TPP_UNKNOWN_OFF,          /* no such effect seen: set to `min` */
+    TPP_UNKNOWN_OFF,          /* no such effect seen where the base has one: set to `min` */
     TPP_UNKNOWN_DIVERGED,
     TPP_UNKNOWN_NO_BETTER, /* set by the caller: the fit is worse than the base on samples that were held out */
 };

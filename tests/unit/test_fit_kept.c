@@ -102,6 +102,39 @@ static void groups_that_are_only_shown_are_shown(void **state)
     tpp_samples_release(&samples);
 }
 
+/* An all-gather of 1 to 60 GiB on 8 GPUs: 7 hops of 3.4 us are less than a percent of 3 ms, which such times do not show; of
+ * 64 KiB to 4 MiB they are most of it, and times without them say that there are none. */
+static void what_large_messages_cannot_show_is_kept(void **state)
+{
+    (void)state;
+    static const char key[] = "node.hop_latency_seconds";
+    for (int is_large = 0; is_large < 2; is_large++) {
+        struct tpp_samples samples = begin("c.jsonl", "samples");
+        struct tpp_hardware truth = base;
+        truth.node.hop_latency_seconds = 0;
+        const struct tpp_links links = tpp_links_make(&truth, 0, 0);
+        const struct tpp_group place = tpp_group_place_by_hand(8, 8);
+        for (int i = 0; i < 30; i++) {
+            struct tpp_sample sample = {.kind = TPP_SAMPLE_COLLECTIVE};
+            sample.collective = (struct tpp_collective_sample){.operation = TPP_ALL_GATHER, .num_ranks = 8, .num_nodes = 1};
+            sample.collective.bytes = (UINT64_C(2) * (unsigned)i + 2) << (is_large ? 29 : 16);
+            sample.seconds = tpp_collective_seconds(&links, TPP_ALL_GATHER, &place, (double)sample.collective.bytes) *
+                             (0.98 + 0.01 * (i * 7 % 5)); /* 2 % of scatter */
+            add(&samples, sample);
+        }
+        assert_int_equal(tpp_fit_profile(&samples, &base, NULL, &fitted, &report, NULL), TPP_OK);
+        const struct tpp_fit_value *value = value_of(group_of("collectives inside a node"), key);
+        if (is_large) {
+            assert_string_equal(value->state, "not determined by these points");
+            CHECK_NUMBER(fitted.node.hop_latency_seconds, base.node.hop_latency_seconds, 0);
+        } else {
+            assert_true(fitted.node.hop_latency_seconds < 0.01 * base.node.hop_latency_seconds);
+        }
+        tpp_fit_report_release(&report);
+        tpp_samples_release(&samples);
+    }
+}
+
 /* Eight ranks of eight nodes, with one port a node of 50 GB/s for eight GPUs: a group alone has the port for itself, eight at
  * once have an eighth each, which is what a step sees and the model says. */
 static void groups_that_share_a_port_are_what_counts(void **state)
@@ -252,6 +285,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_kernel_that_the_base_lacks_needs_enough_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_tile_goes_back_with_the_other_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(groups_that_are_only_shown_are_shown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_large_messages_cannot_show_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(groups_that_share_a_port_are_what_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(values_measured_directly_have_an_error_each, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_sustained_rate_has_an_error_and_its_own_samples, set_up, tear_down),
