@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 void tpp_bench_samples_open_nothing(struct tpp_bench_samples *samples)
 {
@@ -23,9 +25,10 @@ enum tpp_code tpp_bench_samples_open(struct tpp_bench_samples *samples, const ch
         samples->name = "standard output";
         return TPP_OK;
     }
-    samples->file = fopen(path, append ? "a" : "w");
+    samples->file = fopen(path, "a+");
     samples->name = path;
     samples->owns_file = true;
+    samples->is_emptied = !append;
     if (!samples->file) {
         return tpp_fail(err, TPP_E_IO, path, "name a file that can be written with --output", "cannot open: %s",
                         strerror(errno));
@@ -164,6 +167,28 @@ void tpp_bench_samples_texts(struct tpp_bench_samples *samples, const char *key,
     tpp_text_append(&samples->line, "]");
 }
 
+/* Empties the file; or ends a line that a run before was cut in, so that the first one of this run is whole. What is no
+ * regular file has nothing in it. */
+static void begin_file(const struct tpp_bench_samples *samples)
+{
+    FILE *file = samples->file;
+    struct stat status;
+    if (!samples->owns_file || fstat(fileno(file), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return;
+    }
+    if (samples->is_emptied) {
+        if (ftruncate(fileno(file), 0) != 0) {
+            clearerr(file); /* the lines go behind what is there */
+        }
+    } else if (fseek(file, -1, SEEK_END) == 0) {
+        const int last = fgetc(file);
+        fseek(file, 0, SEEK_END);
+        if (last != '\n' && last != EOF) {
+            fputc('\n', file);
+        }
+    }
+}
+
 enum tpp_code tpp_bench_samples_end(struct tpp_bench_samples *samples, struct tpp_error *err)
 {
     FILE *file = samples->file;
@@ -176,6 +201,9 @@ enum tpp_code tpp_bench_samples_end(struct tpp_bench_samples *samples, struct tp
     }
     if (!file) {
         return TPP_OK;
+    }
+    if (samples->num_lines == 0) {
+        begin_file(samples);
     }
     if (fputs(tpp_text_get(&samples->line), file) < 0 || fflush(file) != 0) {
         return write_failed(samples, err);

@@ -21,10 +21,12 @@ struct tpp_bench_samples {
     bool has_member;
     bool has_bad_number;
     bool owns_file;
+    bool is_emptied; /* before the first line */
     uint64_t num_lines;
 };
 
-/* `path` "-" or NULL is standard output; `append` keeps what an existing file holds. */
+/* `path` "-" or NULL is standard output; `append` keeps what an existing file holds. Without it, the file is emptied when the
+ * first line is written: a program that finds no GPU takes no samples away. */
 enum tpp_code tpp_bench_samples_open(struct tpp_bench_samples *samples, const char *path, bool append,
                                      struct tpp_error *err);
 /* A writer that drops everything. */

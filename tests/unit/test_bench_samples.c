@@ -131,6 +131,53 @@ static void appending_keeps_what_was_there(void **state)
     free(text);
 }
 
+static void write_text(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* Opened and closed without a line, as by a program that finds no GPU, a file keeps its samples; with one it loses them. */
+static void a_file_is_emptied_with_the_first_line(void **state)
+{
+    (void)state;
+    struct tpp_bench_samples samples;
+    char *text, *lines[16];
+    write_text("{\"kind\":\"run\",\"i\":7}\n{\"kind\":\"run\",\"i\":8}\n");
+    assert_int_equal(tpp_bench_samples_open(&samples, path, false, NULL), TPP_OK);
+    assert_int_equal(tpp_bench_samples_close(&samples, NULL), TPP_OK);
+    assert_int_equal(read_lines(&text, lines), 2);
+    free(text);
+    assert_int_equal(tpp_bench_samples_open(&samples, path, false, NULL), TPP_OK);
+    for (uint64_t i = 1; i < 4; i++) {
+        tpp_bench_samples_begin(&samples, "run");
+        tpp_bench_samples_count(&samples, "i", i);
+        assert_int_equal(tpp_bench_samples_end(&samples, NULL), TPP_OK);
+    }
+    assert_int_equal(tpp_bench_samples_close(&samples, NULL), TPP_OK);
+    assert_int_equal(read_lines(&text, lines), 3);
+    assert_string_equal(lines[0], "{\"kind\":\"run\",\"i\":1}");
+    free(text);
+}
+
+/* The run before was killed in the middle of a line: this run's first line is one of its own. */
+static void appending_ends_a_line_that_was_cut(void **state)
+{
+    (void)state;
+    struct tpp_bench_samples samples;
+    char *text, *lines[16];
+    write_text("{\"kind\":\"run\",\"i\":7}\n{\"kind\":\"ge");
+    assert_int_equal(tpp_bench_samples_open(&samples, path, true, NULL), TPP_OK);
+    tpp_bench_samples_begin(&samples, "run");
+    assert_int_equal(tpp_bench_samples_end(&samples, NULL), TPP_OK);
+    assert_int_equal(tpp_bench_samples_close(&samples, NULL), TPP_OK);
+    assert_int_equal(read_lines(&text, lines), 3);
+    assert_string_equal(lines[1], "{\"kind\":\"ge");
+    assert_string_equal(lines[2], "{\"kind\":\"run\"}");
+    free(text);
+}
+
 static void a_place_that_cannot_be_written_is_an_error(void **state)
 {
     (void)state;
@@ -164,6 +211,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_read_back_as_they_were_written, make_file, remove_file),
         cmocka_unit_test_setup_teardown(a_number_that_is_not_finite_spoils_its_line_only, make_file, remove_file),
         cmocka_unit_test_setup_teardown(appending_keeps_what_was_there, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(a_file_is_emptied_with_the_first_line, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(appending_ends_a_line_that_was_cut, make_file, remove_file),
         cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
         cmocka_unit_test(the_writer_of_nothing_takes_rows_too),
     };
