@@ -15,22 +15,23 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# GPU, cluster, device filter, tables under kernels/, table under collectives/.
+# GPU, cluster, device filter, tables under kernels/, table under collectives/, logs between nodes under nccl-logs/.
 FITS = [
     ("a100-sxm4-80g", "dgx-a100-80g", "", ["gemm_a100-sxm4-80g_bf16", "attnfwd_a100-sxm4-80g_d128"],
-     "nccl_a100-sxm4-80g"),
+     "nccl_a100-sxm4-80g", "a100-40g-sxm4_2n16g_all_*_hdr_dgx.txt"),
     ("h100-sxm5-80g", "dgx-h100", "", ["gemm_h100-sxm_bf16", "gemm_h100-sxm_fp8", "attnfwd_h100-sxm_d128",
-                                       "attnfwd_h100-sxm_d64"], "nccl_h100-sxm"),
+                                       "attnfwd_h100-sxm_d64"], "nccl_h100-sxm", "h100-sxm_10n*.txt"),
     ("h200-sxm-141g", "dgx-h200", "H200", ["gemm_h200-sxm_bf16", "gemm_h200-sxm_fp8", "attnfwd_h200-sxm_d128",
-                                           "attntrain_a100pcie_h200_gb200_cudnnfe"], "nccl_h200-sxm"),
+                                           "attntrain_a100pcie_h200_gb200_cudnnfe"], "nccl_h200-sxm", ""),
     ("b200-sxm", "dgx-b200", "", ["gemm_b200-sxm_bf16", "gemmtrain_b200_bf16", "gemm_b200-sxm_fp8",
-                                  "attnfwd_b200-sxm_d128", "attntrain_b200_bf16"], "nccl_b200-sxm"),
+                                  "attnfwd_b200-sxm_d128", "attntrain_b200_bf16"], "nccl_b200-sxm", ""),
     ("gb200", "gb200-nvl72", "GB200", ["gemm_gb200_bf16", "gemm_gb200_fp8", "attnfwd_gb200_d128",
-                                       "attntrain_a100pcie_h200_gb200_cudnnfe"], "nccl_gb200"),
-    ("gb300", "gb300-nvl72", "", ["gemm_gb300_bf16"], "nccl_gb300"),
-    ("l40s", "l40s-pcie", "", ["gemm_l40s_bf16", "gemm_l40s_fp8", "attnfwd_l40s_d128"], "nccl_l40s"),
+                                       "attntrain_a100pcie_h200_gb200_cudnnfe"], "nccl_gb200", ""),
+    ("gb300", "gb300-nvl72", "", ["gemm_gb300_bf16"], "nccl_gb300", ""),
+    ("l40s", "l40s-pcie", "", ["gemm_l40s_bf16", "gemm_l40s_fp8", "attnfwd_l40s_d128"], "nccl_l40s", ""),
 ]
-GROUPS = ["gemm", "gemm, weight gradient", "gemm fp8", "attention", "collectives inside a node"]
+GROUPS = ["gemm", "gemm, weight gradient", "gemm fp8", "attention", "collectives inside a node",
+          "collectives between nodes", "messages between nodes"]
 
 
 def run(*words):
@@ -101,9 +102,11 @@ def fits(plan, data):
     print("| GPU | samples | held out | median | nine in ten within | nine tenths of the time within | bias |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:
-        for gpu, cluster, device, kernels, collectives in FITS:
+        for gpu, cluster, device, kernels, collectives, between_nodes in FITS:
             files = [os.path.join(data, "kernels", name + ".csv") for name in kernels]
             files.append(os.path.join(data, "collectives", collectives + ".csv"))
+            if between_nodes:
+                files += sorted(glob.glob(os.path.join(data, "nccl-logs", between_nodes)))
             options = [f"--device={device}"] if device else []
             _, answer = run(plan, "calibrate", "fit", "--json", "--base=" + base_profile(gpu, cluster, folder), *options,
                             *files)

@@ -95,6 +95,17 @@ static enum tpp_code set_value(struct tpp_fit_run *run, struct measured_value *v
     return code;
 }
 
+static struct tpp_fit_group *new_value_group(struct tpp_fit_report *report)
+{
+    struct tpp_fit_group *group = tpp_fit_new_group(report);
+    if (group) {
+        snprintf(group->name, sizeof group->name, "values measured directly");
+        snprintf(group->range, sizeof group->range, "medians, with half the distance of the quartiles");
+        group->is_in_profile = true;
+    }
+    return group;
+}
+
 /* Values that were measured directly: the median of all samples of a key. */
 static enum tpp_code fit_values(struct tpp_fit_run *run, struct measured_value *value, struct tpp_error *err)
 {
@@ -107,13 +118,10 @@ static enum tpp_code fit_values(struct tpp_fit_run *run, struct measured_value *
         if (value->points.count == 0) {
             continue;
         }
-        if (!group && (group = tpp_fit_new_group(run->report)) == NULL) {
-            return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
+        if (!group) {
+            group = new_value_group(run->report);
         }
-        snprintf(group->name, sizeof group->name, "values measured directly");
-        snprintf(group->range, sizeof group->range, "medians, with half the distance of the quartiles");
-        group->is_in_profile = true;
-        code = set_value(run, value, group, err);
+        code = group ? set_value(run, value, group, err) : tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     }
     if (group) {
         group->num_fitted = group->num_samples;

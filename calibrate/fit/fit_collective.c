@@ -19,7 +19,7 @@ struct group_key {
     uint32_t num_ranks, num_nodes, concurrent_groups;
 };
 
-/* Operations, ranks and nodes that were measured in all groups at once. */
+/* Rows of the table, or those of them with several groups at once. */
 struct group_list {
     struct group_key keys[MAX_GROUPS];
     size_t count;

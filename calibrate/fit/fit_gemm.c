@@ -25,8 +25,8 @@ static enum tpp_fit_use select_kind(const struct tpp_sample *sample, const void 
         return TPP_FIT_OTHER;
     }
     const double least = fmin(gemm->m, fmin(gemm->n, gemm->k));
-    return least >= least_size && tpp_sample_flops(sample) >= (kind == FP8 ? least_fp8_flops : least_flops) ? TPP_FIT_USE
-                                                                                                 : TPP_FIT_LEAVE_OUT;
+    const bool is_large = tpp_sample_flops(sample) >= (kind == FP8 ? least_fp8_flops : least_flops);
+    return least >= least_size && is_large ? TPP_FIT_USE : TPP_FIT_LEAVE_OUT;
 }
 
 /* At the peak of the data sheet; 0 where the GPU has no rate for the format. */
