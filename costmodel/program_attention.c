@@ -88,7 +88,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     tpp_build_linear_parameters(builder, &second);
     build_norm_parameters(builder);
     tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, w * h * q * n);
-    tpp_builder_kept(builder, "attention norm output", TPP_MODULE_LAYER_NORM, w * h * tpp_builder_kept_share(builder) * n);
+    tpp_builder_kept(builder, "attention norm output", TPP_MODULE_LAYER_NORM, w * h * tpp_builder_kept_share(builder, 3) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "attention norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_kept(builder, "q, k, v", tpp_builder_is_latent(builder) ? TPP_MODULE_LATENT_UP : 0, w * qkv_width(builder) * n);
@@ -168,7 +168,8 @@ void tpp_build_attention_backward(struct tpp_builder *builder)
         tpp_build_latent_backward(builder);
     } else {
         tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
-        const bool is_one = builder->model->num_query_groups == builder->model->num_attention_heads;
+        const bool is_one = builder->model->num_query_groups == builder->model->num_attention_heads &&
+                            !builder->stack->tensor_parallel_copies;
         tpp_build_tensor_entry_backward(builder, "attention", is_one ? 1 : 3, dgrad, wgrad);
     }
     tpp_build_norm(builder, TPP_SECTION_BACKWARD, builder->model->norms_per_layer);

@@ -116,8 +116,10 @@ bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder)
     return builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
 }
 
-double tpp_builder_kept_share(const struct tpp_builder *builder)
+double tpp_builder_kept_share(const struct tpp_builder *builder, uint32_t num_linears)
 {
+    if (builder->stack->tensor_parallel_copies && builder->tensor_parallel > 1)
+        return num_linears;
     return builder->stack->tensor_parallel_autograd ? 1 : builder->norm_share;
 }
 

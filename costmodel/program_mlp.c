@@ -77,7 +77,7 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
     if (has_weight_gradient)
         tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM,
-                         w * h * tpp_builder_kept_share(builder) * n);
+                         w * h * tpp_builder_kept_share(builder, builder->model->gated_mlp ? 2 : 1) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_kept(builder, "mlp in output", TPP_MODULE_MLP, w * in * n);

@@ -71,8 +71,8 @@ void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *nam
 /* num_linears: modules that read the input, of which the framework has more than one GEMM here. */
 void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, uint32_t num_linears, int dgrad,
                                      int wgrad);
-/* n_q / n of an input of a column-parallel linear, as it is kept for backward. */
-double tpp_builder_kept_share(const struct tpp_builder *builder);
+/* n_q / n of the input that `num_linears` column-parallel linears read, as it is kept for backward; times its copies. */
+double tpp_builder_kept_share(const struct tpp_builder *builder, uint32_t num_linears);
 
 void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, double num_norms);
 void tpp_build_residual(struct tpp_builder *builder, enum tpp_section section);

@@ -71,6 +71,7 @@ struct tpp_stack {
     bool tensor_parallel_other;       /* tp_stack = other: half the NVLink rate (15.4) */
     bool tensor_parallel_autograd;    /* every column-parallel linear reduces its own input gradient, and what sequence
                                          parallelism has gathered is kept for backward (Aleph-Alpha/scaling) */
+    bool tensor_parallel_copies;      /* and copies its input, which is kept; q, k and v are three (Paddle's c_identity) */
     bool launch_blocking;             /* CUDA_LAUNCH_BLOCKING=1 (15.5) */
     bool synchronous_gather;          /* ZeRO-3 of DeepSpeed before 0.4.1: no overlap, copies, one parameter at a time */
     bool cuda_graphs;                 /* what they capture is launched ten times less */

@@ -327,21 +327,25 @@ static void set_graph_compiler(struct tpp_stack *stack)
  * S19 (Aleph Alpha scaling): gathered logits; a fused RMSNorm where the sheet names "RMS kernel"; gate and up are linears of
  * their own, each with its copy_to_tensor_model_parallel_region, and norms gather (core/nn/mlp.py, norm/rms_norm.py).
  * S22 (InternEvo): apex RMSNorm, flash-attention's rotary kernel, vocabulary-parallel head; bf16 gradients.
- * Paddle's tensor parallelism ends in a cross entropy split by vocabulary too. */
+ * Paddle's tensor parallelism ends in a cross entropy split by vocabulary too; each of its ColumnParallelLinear copies its
+ * input and reduces the gradient of it (c_identity: distributed/fleet/layers/mpu/mp_ops.py, TensorCopy of the kernel). With
+ * these counted its reductions need no half rate. PaddleNLP's pre-training configurations set use_fused_rms_norm and
+ * use_fused_rope (llm/{llama,qwen,baichuan}/pretrain-*.json of November 2023). */
 static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
     const bool is_internevo = framework_has(facts, "InternEvo") || framework_has(facts, "InternLM");
     const bool is_plain_gpt = facts->model.gated == TPP_RUN_NO;
-    const bool has_fused_norm = is_internevo || is_plain_gpt || tpp_run_mentions(facts->attention, "RMS kernel") ||
-                                notes_have(facts, "RMS kernel");
+    const bool is_paddlenlp = framework_has(facts, "PaddleNLP"), is_paddle = framework_has(facts, "Paddle");
+    const bool has_fused_norm = is_internevo || is_paddlenlp || is_plain_gpt ||
+                                tpp_run_mentions(facts->attention, "RMS kernel") || notes_have(facts, "RMS kernel");
     stack->tensor_parallel_async = false;
-    stack->tensor_parallel_other = true;
-    stack->tensor_parallel_autograd = framework_has(facts, "Aleph Alpha");
+    stack->tensor_parallel_other = !is_paddle;
+    stack->tensor_parallel_autograd = framework_has(facts, "Aleph Alpha") || is_paddle;
+    stack->tensor_parallel_copies = is_paddle;
     stack->norm_kernel = has_fused_norm ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->activation_kernel = is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
-    stack->rope_kernel = is_internevo ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
-    stack->lm_head_output =
-        is_internevo || framework_has(facts, "Paddle") ? TPP_LM_HEAD_VOCABULARY_PARALLEL : TPP_LM_HEAD_GATHERED;
+    stack->rope_kernel = is_internevo || is_paddlenlp ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->lm_head_output = is_internevo || is_paddle ? TPP_LM_HEAD_VOCABULARY_PARALLEL : TPP_LM_HEAD_GATHERED;
     if (is_internevo) {
         stack->gradient_bytes = stack->reduce_bytes = 2;
         stack->loss_kernel = TPP_LOSS_FUSED;

@@ -314,6 +314,28 @@ static void separate_linears_reduce_their_gradients_apart(void **state)
     }
 }
 
+/* Paddle, distributed/fleet/layers/mpu: ColumnParallelLinear copies its input with c_identity, the product keeps the copy, and the
+ * backward of c_identity is an all-reduce. Llama has five of them a layer (q, k, v, gate, up): 3 n h more than two norm outputs. */
+static void paddle_copies_what_its_linears_read(void **state)
+{
+    (void)state;
+    const struct tpp_hardware a100 = shape_cluster("dgx-a100-80g");
+    const struct tpp_model model = shape_preset("llama2-13b");
+    const struct tpp_job job = shape_job(2, 4096, 2);
+    struct tpp_stack stack;
+    struct tpp_program program;
+    for (uint32_t t = 1; t <= 2; t++) {
+        const struct tpp_layer_axes a = axes(t, 1, 1, false);
+        tpp_stack_defaults(TPP_FRAMEWORK_OTHER, &a100.gpu, &job, &stack);
+        tpp_program_build(&model, &job, &stack, &a, &program);
+        const double shared = kept_bytes(&program);
+        stack.tensor_parallel_autograd = stack.tensor_parallel_copies = true;
+        tpp_program_build(&model, &job, &stack, &a, &program);
+        CHECK_NUMBER(kept_bytes(&program) - shared, t == 1 ? 0 : 3 * 2.0 * 4096 * 5120, 1e-9);
+        assert_int_equal(tensor_collectives(&program).counts[TPP_SECTION_BACKWARD][TPP_ALL_REDUCE], t == 1 ? 0 : 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +350,7 @@ int main(void)
         cmocka_unit_test(block_masks_divide_the_attention_work),
         cmocka_unit_test(blocking_launches_overlap_nothing),
         cmocka_unit_test(separate_linears_reduce_their_gradients_apart),
+        cmocka_unit_test(paddle_copies_what_its_linears_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -331,6 +331,24 @@ static void graph_compilers_are_not_plain_torch(void **state)
     assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_VOCABULARY_PARALLEL);
 }
 
+/* llm/llama/pretrain-llama2_7b-tp2sd4_stage2.json: "use_fused_rms_norm": true, "use_fused_rope": true; SwiGLU has no option
+ * there. FlagPerf's Paddle runs say nothing of the kind. */
+static void paddle_splits_its_linears_and_paddlenlp_fuses_kernels(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("PaddleNLP (AMP O2)", 2023);
+    facts.model.gated = TPP_RUN_YES;
+    struct tpp_stack stack = stack_of(&facts, a100());
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
+    assert_int_equal(stack.rope_kernel, TPP_KERNEL_FUSED);
+    assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
+    facts.framework = "PaddlePaddle 2.5.1";
+    stack = stack_of(&facts, a100());
+    assert_true(stack.tensor_parallel_copies && stack.tensor_parallel_autograd && !stack.tensor_parallel_other);
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_EAGER);
+    assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_VOCABULARY_PARALLEL);
+}
+
 /* S22: bf16 gradients reduced over all ranks under the last backward, the head split by vocabulary. */
 static void internevo_reduces_bf16_gradients(void **state)
 {
@@ -467,6 +485,7 @@ int main(void)
         cmocka_unit_test(cumulative_tables_keep_what_came_before),
         cmocka_unit_test(recipes_name_what_their_graphs_capture),
         cmocka_unit_test(graph_compilers_are_not_plain_torch),
+        cmocka_unit_test(paddle_splits_its_linears_and_paddlenlp_fuses_kernels),
         cmocka_unit_test(internevo_reduces_bf16_gradients),
         cmocka_unit_test(overlap_follows_framework_and_notes),
         cmocka_unit_test(packed_fine_tuning_attends_within_documents),
