@@ -46,6 +46,7 @@ struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring
         .network_latency_seconds = hardware->network.hop_latency_seconds,
         .oversubscription = hardware->network.oversubscription,
         .nodes_per_leaf = hardware->network.nodes_per_leaf,
+        .is_port_shared = !hardware->node.has_nvlink,
     };
     for (int i = 0; i < TPP_COLLECTIVE_COUNT; i++)
         links.bus_bytes_per_second[i] = hardware->node.bus_bytes_per_second[i];
@@ -72,7 +73,7 @@ static double all_to_all_seconds(const struct tpp_links *links, const struct tpp
     if (group->num_nodes == 1)
         return links->base_latency_seconds + bytes * (n - 1) / n / bus * ramp(links, bytes);
     const double outside = bytes * (n - local) / n / nic_rate(links, group, links->ring_efficiency_fraction);
-    const double inside = bytes * (local - 1) / n / bus;
+    const double inside = bytes * ((links->is_port_shared ? n : local) - 1) / n / bus;
     return links->base_latency_seconds + (group->num_nodes - 1) * all_to_all_node_seconds +
            fmax(outside, inside) * ramp(links, bytes);
 }

@@ -4,6 +4,7 @@
 
 #include "hwprofiles/hardware.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct tpp_group {
@@ -29,6 +30,7 @@ struct tpp_links {
     double base_latency_seconds, hop_latency_seconds, network_latency_seconds;
     double oversubscription;
     uint32_t nodes_per_leaf;
+    bool is_port_shared;     /* no NVLink: what leaves the node passes the same PCIe as what stays in it */
 };
 
 /* `ring_efficiency`, `send_recv_efficiency`: 0 = the profile's. */

@@ -1,5 +1,5 @@
 /* data_parallel.h - gradients, parameters and the optimizer once a step: who they are reduced over, how much of it hides
- * behind compute (cost-model 5.4, 7 "DP", 9.1, 15.6, 15.7), and the per-layer traffic of ZeRO-3/FSDP (9.2). */
+ * behind compute (cost-model 5.4, 7 "DP", 9.1, 15.6, 15.7). ZeRO-3 and FSDP: sharded_layer.h. */
 #ifndef TPP_COSTMODEL_DATA_PARALLEL_H
 #define TPP_COSTMODEL_DATA_PARALLEL_H
 
@@ -107,16 +107,5 @@ double tpp_offload_seconds(const struct tpp_hardware *hardware, double shard_par
  * tensors, with the launches when they block. 0 where the GEMM accumulates (Megatron) or only shards are added (FSDP). */
 double tpp_accumulation_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack, double parameters,
                                 double num_tensors);
-
-/* ZeRO-3/FSDP (9.2): one layer of `parameters` with compute times of one micro-batch. */
-struct tpp_sharded_layer {
-    double forward_extra_seconds, backward_extra_seconds; /* above compute: waits, slow-down, copies */
-    double gather_seconds, reduce_seconds;                /* one all-gather, one reduce-scatter */
-};
-struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardware, const struct tpp_links *links,
-                                                const struct tpp_stack *stack, const struct tpp_strategy *strategy,
-                                                const struct tpp_replicas *replicas, double gathered_bytes,
-                                                double reduced_parameters, double forward_seconds,
-                                                double backward_seconds);
 
 #endif

@@ -2,13 +2,13 @@
 #ifndef TPP_COSTMODEL_EVALUATOR_H
 #define TPP_COSTMODEL_EVALUATOR_H
 
-#include "costmodel/data_parallel.h"
 #include "costmodel/evaluate.h"
 #include "costmodel/flops.h"
 #include "costmodel/interval.h"
 #include "costmodel/layer.h"
 #include "costmodel/memory_walk.h"
 #include "costmodel/pipeline.h"
+#include "costmodel/sharded_layer.h"
 
 struct tpp_layer_key { /* compared field by field; no padding matters */
     struct tpp_layer_axes axes;
@@ -48,8 +48,8 @@ struct tpp_assembly {
     const struct tpp_layer *decoder, *moe, *embedding, *head; /* moe: NULL for a dense model */
     struct tpp_replicas replicas, expert_replicas;
     bool is_sharded;                 /* ZeRO-3/FSDP: parameters are gathered layer by layer */
-    struct tpp_sharded_layer sharded; /* extra of one decoder layer */
-    double root_seconds;             /* root unit's gather, one exposed gather and reduce, each micro-batch (9.2) */
+    struct tpp_sharded_layer sharded; /* of one decoder layer */
+    struct tpp_sharded_ends ends[2][2]; /* [with the embedding][with the head] */
     double vocabulary_send_seconds;  /* vocabulary parallelism: all its transfers of one micro-batch */
     double send_seconds;             /* one transfer between stages; 0 with one stage */
     double send_device_fraction;     /* device time of an exchange over it: 1, 2; below 1 it runs beside compute */
@@ -58,6 +58,13 @@ struct tpp_assembly {
 
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            struct tpp_assembly *assembly, struct tpp_error *err);
+
+/* What the traffic of sharded parameters adds to the passes of a chunk; 0 where nothing is sharded. */
+struct tpp_sharding_extra {
+    double forward_seconds, backward_seconds;
+};
+struct tpp_sharding_extra tpp_sharding_extra(const struct tpp_assembly *assembly, double num_layers, bool has_embedding,
+                                             bool has_head);
 
 /* Decoder layers on all chunks of a stage, and how many of them have experts. */
 struct tpp_stage_layers {
@@ -77,6 +84,7 @@ struct tpp_stage {
     double weight_seconds;           /* part of backward_seconds: gradients of weights */
     double send_seconds;             /* device time of its transfers */
     double accumulate_seconds;       /* gradients added to those of earlier micro-batches; part of backward_seconds */
+    double sharding_seconds;         /* traffic of sharded parameters; part of forward_ and backward_seconds */
     double seconds;                  /* forward, backward, recompute and send */
     double parameters, trainable_parameters, expert_parameters, num_parameter_tensors;
 };

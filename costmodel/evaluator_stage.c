@@ -81,24 +81,64 @@ static double vocabulary_exposed_seconds(const struct tpp_strategy *strategy, co
     }
 }
 
+static double own_transfer_seconds(const struct tpp_layer *layer, enum tpp_section section)
+{
+    return layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT] +
+           layer->seconds[section][TPP_PART_EXPERT];
+}
+
+static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                            const struct tpp_layer *layer)
+{
+    const double w = evaluator->stack->weight_bytes;
+    const double layers = (double)evaluator->model->num_layers / strategy->pipeline_parallel;
+    const double again = tpp_recomputed_layers(strategy, layers) / layers;
+    struct tpp_sharded_work work = {
+        .gathered_bytes = w * layer->parameters,
+        .reduced_parameters = layer->trainable_parameters,
+        .forward_seconds = layer->section_seconds[TPP_SECTION_FORWARD],
+        .backward_seconds = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
+                            again * layer->section_seconds[TPP_SECTION_FORWARD] + layer->repeated_seconds,
+        .forward_transfer_seconds = own_transfer_seconds(layer, TPP_SECTION_FORWARD),
+        .backward_transfer_seconds = own_transfer_seconds(layer, TPP_SECTION_BACKWARD) +
+                                     own_transfer_seconds(layer, TPP_SECTION_WEIGHT) +
+                                     again * own_transfer_seconds(layer, TPP_SECTION_FORWARD),
+    };
+    if (evaluator->job->task == TPP_TASK_QLORA) /* the quantised base travels as it is stored */
+        work.gathered_bytes -= (w - TPP_NF4_BYTES) * layer->linear_parameters;
+    return work;
+}
+
 static void assemble_sharded(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                              struct tpp_assembly *assembly)
 {
-    const struct tpp_stack *stack = evaluator->stack;
-    const struct tpp_layer *layer = assembly->moe ? assembly->moe : assembly->decoder;
-    const double w = stack->weight_bytes, ends = assembly->embedding->parameters + assembly->head->parameters;
-    double bytes = w * layer->parameters;
-    if (evaluator->job->task == TPP_TASK_QLORA)
-        bytes -= (w - TPP_NF4_BYTES) * layer->linear_parameters;
-    const double forward = layer->section_seconds[TPP_SECTION_FORWARD];
-    double backward = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT];
-    if (strategy->recompute == TPP_RECOMPUTE_FULL)
-        backward += forward;
-    assembly->sharded =
-        tpp_sharded_layer_time(evaluator->hardware, &evaluator->links, stack, strategy, &assembly->replicas, bytes,
-                               layer->trainable_parameters, forward, backward);
-    const double root = tpp_collective_seconds(&evaluator->links, TPP_ALL_GATHER, &assembly->replicas.shard, w * ends);
-    assembly->root_seconds = root + assembly->sharded.gather_seconds + assembly->sharded.reduce_seconds;
+    const struct tpp_layer *embedding = assembly->embedding, *head = assembly->head;
+    const struct tpp_sharded_work work =
+        sharded_work(evaluator, strategy, assembly->moe ? assembly->moe : assembly->decoder);
+    assembly->sharded = tpp_sharded_layer_time(evaluator->hardware, &evaluator->links, evaluator->stack, strategy,
+                                               &assembly->replicas, &work);
+    double head_seconds = 0;
+    for (int section = 0; section < TPP_SECTION_COUNT; section++)
+        head_seconds += head->section_seconds[section];
+    const bool are_together = strategy->pipeline_parallel == 1 || tpp_schedule_is_v_shaped(strategy->schedule) ||
+                              strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE;
+    for (int has_embedding = 0; has_embedding < 2; has_embedding++)
+        for (int has_head = 0; has_head < 2; has_head++)
+            if ((has_embedding && has_head) == are_together)
+                assembly->ends[has_embedding][has_head] = tpp_sharded_ends_time(
+                    &evaluator->links, evaluator->stack, strategy, &assembly->replicas,
+                    has_embedding ? embedding->parameters : 0, has_head ? head->parameters : 0,
+                    has_head ? head_seconds : 0);
+}
+
+struct tpp_sharding_extra tpp_sharding_extra(const struct tpp_assembly *assembly, double num_layers, bool has_embedding,
+                                             bool has_head)
+{
+    const struct tpp_sharded_ends *ends = &assembly->ends[has_embedding][has_head];
+    if (!assembly->is_sharded)
+        return (struct tpp_sharding_extra){0, 0};
+    return (struct tpp_sharding_extra){tpp_sharded_forward_extra_seconds(&assembly->sharded, ends, num_layers),
+                                       tpp_sharded_backward_extra_seconds(&assembly->sharded, ends, num_layers)};
 }
 
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
@@ -191,6 +231,20 @@ const struct tpp_layer *tpp_stage_layer(const struct tpp_assembly *assembly, con
     return stage->moe_layers < stage->num_layers ? &stage->blend : assembly->moe;
 }
 
+/* Every chunk is a pass of its own. */
+static void add_sharding(const struct tpp_strategy *strategy, const struct tpp_assembly *assembly, struct tpp_stage *stage)
+{
+    const uint32_t v = strategy->virtual_pipeline_stages;
+    stage->sharding_seconds = 0;
+    for (uint32_t chunk = 0; chunk < v && assembly->is_sharded; chunk++) {
+        const struct tpp_sharding_extra extra = tpp_sharding_extra(
+            assembly, stage->num_layers / v, stage->has_embedding && chunk == 0, stage->has_head && chunk + 1 == v);
+        stage->forward_seconds += extra.forward_seconds;
+        stage->backward_seconds += extra.backward_seconds;
+        stage->sharding_seconds += extra.forward_seconds + extra.backward_seconds;
+    }
+}
+
 void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                     const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage_layers layers,
                     struct tpp_stage *stage)
@@ -204,8 +258,8 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     const struct tpp_layer *layer = tpp_stage_layer(assembly, stage);
     const double L = stage->num_layers;
     stage->recomputed_layers = tpp_recomputed_layers(strategy, L);
-    stage->forward_seconds = L * (section_sum(layer, true) + assembly->sharded.forward_extra_seconds);
-    stage->backward_seconds = L * (section_sum(layer, false) + assembly->sharded.backward_extra_seconds);
+    stage->forward_seconds = L * section_sum(layer, true);
+    stage->backward_seconds = L * section_sum(layer, false);
     stage->weight_seconds = L * layer->section_seconds[TPP_SECTION_WEIGHT];
     stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * layer->repeated_seconds;
     stage->parameters = L * layer->parameters;
@@ -234,8 +288,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
         stage->trainable_parameters += ends[i]->trainable_parameters;
         stage->num_parameter_tensors += ends[i]->num_parameter_tensors;
     }
-    if (assembly->is_sharded)
-        stage->forward_seconds += assembly->root_seconds;
+    add_sharding(strategy, assembly, stage);
     stage->accumulate_seconds = tpp_accumulation_seconds(&evaluator->hardware->gpu, evaluator->stack,
                                                          stage->trainable_parameters, stage->num_parameter_tensors);
     stage->backward_seconds += stage->accumulate_seconds;
@@ -277,9 +330,7 @@ void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage
         layer_terms(assembly->head, micro_batches, true, terms);
     terms[TPP_TIME_MEMORY_BOUND] += micro_batches * stage->accumulate_seconds;
     terms[TPP_TIME_RECOMPUTE] += micro_batches * stage->recompute_seconds;
-    terms[TPP_TIME_SHARD_COMM] +=
-        times * (assembly->sharded.forward_extra_seconds + assembly->sharded.backward_extra_seconds) +
-        micro_batches * assembly->root_seconds;
+    terms[TPP_TIME_SHARD_COMM] += micro_batches * stage->sharding_seconds;
     terms[TPP_TIME_PIPELINE_COMM] += micro_batches * stage->send_seconds;
 }
 

@@ -37,9 +37,8 @@ static void add_share_of_stage(const struct view *view, uint32_t index, double n
     chunk->weight_activation_bytes = TPP_WEIGHT_ACTIVATION_FRACTION * chunk->activation_bytes;
 }
 
-/* Chunk `chunk` of stage `index`, which holds `num_layers` layers of the model from `first` on. */
-static struct tpp_schedule_chunk make_chunk(const struct view *view, uint32_t index, uint32_t chunk, uint32_t first,
-                                            uint32_t num_layers)
+/* A chunk of stage `index`, which holds `num_layers` layers of the model from `first` on. */
+static struct tpp_schedule_chunk make_chunk(const struct view *view, uint32_t index, uint32_t first, uint32_t num_layers)
 {
     const struct tpp_assembly *assembly = view->assembly;
     const struct tpp_model *model = view->evaluator->model;
@@ -52,12 +51,18 @@ static struct tpp_schedule_chunk make_chunk(const struct view *view, uint32_t in
         add_layers(assembly->moe, moe, &out);
     /* Recomputation repeats the forward of the stage's mean layer, as the evaluator has it. */
     const struct tpp_layer *mean = tpp_stage_layer(assembly, &view->stages[index]);
-    out.forward_seconds +=
-        num_layers * assembly->sharded.forward_extra_seconds + (chunk == 0 ? assembly->root_seconds : 0);
-    out.backward_seconds += num_layers * (assembly->sharded.backward_extra_seconds + mean->repeated_seconds) +
-                            tpp_recomputed_layers(view->strategy, num_layers) * mean->section_seconds[TPP_SECTION_FORWARD];
+    out.backward_seconds += num_layers * mean->repeated_seconds + tpp_recomputed_layers(view->strategy, num_layers) *
+                                                                      mean->section_seconds[TPP_SECTION_FORWARD];
     add_share_of_stage(view, index, num_layers, &out);
     return out;
+}
+
+static void add_sharding(const struct view *view, uint32_t num_layers, bool has_embedding, bool has_head,
+                         struct tpp_schedule_chunk *chunk)
+{
+    const struct tpp_sharding_extra extra = tpp_sharding_extra(view->assembly, num_layers, has_embedding, has_head);
+    chunk->forward_seconds += extra.forward_seconds;
+    chunk->backward_seconds += extra.backward_seconds;
 }
 
 static void make_chunks(const struct view *view, struct tpp_schedule_chunk *chunks)
@@ -69,7 +74,8 @@ static void make_chunks(const struct view *view, struct tpp_schedule_chunk *chun
     for (uint32_t g = 0; g < num_chunks; g++) {
         const uint32_t index = tpp_schedule_chunk_stage(placement, p, g);
         const uint32_t layers = tpp_strategy_chunk_layers(strategy, view->evaluator->model->num_layers, index, g / p);
-        chunks[g] = make_chunk(view, index, g / p, first, layers);
+        chunks[g] = make_chunk(view, index, first, layers);
+        add_sharding(view, layers, g == 0, g + 1 == num_chunks, &chunks[g]);
         first += layers;
     }
     add_layers(view->assembly->embedding, 1, &chunks[0]);

@@ -129,13 +129,16 @@ static void add_fabric(const struct tpp_build *build, struct draft *draft, uint3
 }
 
 /* Bytes through the node's ports for a byte through a network port: a ring of `local` ranks in each node leaves it through
- * one of its `local` rails at a time; all-to-all sends (local-1)/n inside and (n-local)/n outside (6.1). */
-static double port_bytes_per_network_byte(enum tpp_collective collective, const struct tpp_group *group)
+ * one of its `local` rails at a time; all-to-all sends (local-1)/n inside and (n-local)/n outside (6.1). Without NVLink the
+ * way to the network port is through the same PCIe; on a ring it is that of the rank that sends to no neighbour. */
+static double port_bytes_per_network_byte(const struct tpp_build *build, enum tpp_collective collective,
+                                          const struct tpp_group *group)
 {
     const double n = group->size, local = group->ranks_per_node;
-    if (local <= 1)
-        return 0;
-    return collective == TPP_ALL_TO_ALL ? (local - 1) / (n - local) : local;
+    const bool is_shared = !hardware_of(build)->node.has_nvlink;
+    if (collective == TPP_ALL_TO_ALL)
+        return (is_shared ? n - 1 : local - 1) / (n - local);
+    return local > 1 || is_shared ? local : 0;
 }
 
 static void add_collective_uses(const struct tpp_build *build, struct draft *draft, uint32_t device,
@@ -153,11 +156,8 @@ static void add_collective_uses(const struct tpp_build *build, struct draft *dra
     if (links->ring_limit_bytes_per_second > 0 && collective != TPP_SEND_RECV && collective != TPP_ALL_TO_ALL)
         efficiency = fmin(efficiency, links->ring_limit_bytes_per_second /
                                           (group->ranks_per_node * links->nic_bytes_per_second));
-    double inside = port * port_bytes_per_network_byte(collective, group);
-    if (!hardware_of(build)->node.has_nvlink)
-        inside += 1; /* the way to the NIC is the same PCIe */
     add_both(draft, device, NIC_OUT, 1 / efficiency);
-    add_both(draft, device, PORT_OUT, inside);
+    add_both(draft, device, PORT_OUT, port * port_bytes_per_network_byte(build, collective, group));
 }
 
 static bool leaves_leaf(const struct tpp_build *build, const struct tpp_group *group)

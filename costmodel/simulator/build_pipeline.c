@@ -102,20 +102,14 @@ static void receive(struct tpp_pen *pen, enum tpp_simulated_pass pass)
                                     build->assembly.send_seconds);
 }
 
-/* The closed form of a ZeRO-3 layer (9.2) instead of its transfers; the root unit once a stage. */
+/* The closed form of ZeRO-3 (9.2) instead of its transfers. */
 static void comparable_extra(struct tpp_pen *pen, enum tpp_simulated_pass pass)
 {
-    const struct tpp_build *build = pen->build;
-    const struct tpp_sharded_layer *sharded = &build->assembly.sharded;
-    const double layers = build->chunks[pen->chunk].num_layers;
-    const bool is_first_of_stage = build->chunks[pen->chunk].place.position < build->num_stages;
-    if (!build->is_sharded || pass == TPP_PASS_WEIGHT)
-        return;
-    if (pass == TPP_PASS_FORWARD)
-        tpp_pen_compute(pen, 0, layers * sharded->forward_extra_seconds +
-                                    (is_first_of_stage ? build->assembly.root_seconds : 0));
-    else
-        tpp_pen_compute(pen, 0, layers * sharded->backward_extra_seconds);
+    const struct tpp_chunk *chunk = &pen->build->chunks[pen->chunk];
+    const struct tpp_sharding_extra extra =
+        tpp_sharding_extra(&pen->build->assembly, chunk->num_layers, chunk->has_embedding, chunk->has_head);
+    if (pass != TPP_PASS_WEIGHT)
+        tpp_pen_compute(pen, 0, pass == TPP_PASS_FORWARD ? extra.forward_seconds : extra.backward_seconds);
 }
 
 static void plain_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)

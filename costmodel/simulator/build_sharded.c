@@ -72,7 +72,7 @@ static uint32_t gather(struct tpp_pen *pen, const char *name, double bytes, doub
 static uint32_t gather_layer(struct tpp_pen *pen, enum tpp_unit_kind kind, const struct history *ends)
 {
     struct tpp_build *build = pen->build;
-    const double seconds = build->evaluator->stack->synchronous_gather ? build->assembly.sharded.gather_seconds : 0;
+    const double seconds = build->evaluator->stack->synchronous_gather ? build->assembly.sharded.gather_seconds[0] : 0;
     return gather(pen, "layer gather", build->units[kind].gathered_bytes, seconds,
                   ends->tasks[prefetch_layers(build, kind)]);
 }
@@ -117,7 +117,7 @@ void tpp_build_sharded_forward(struct tpp_pen *pen)
 struct reducer {
     struct tpp_pen *pen;
     struct history reductions;
-    double filled;             /* elements of the bucket, DeepSpeed */
+    double filled;             /* elements of the bucket, DeepSpeed; of the unit that is not whole yet, FSDP1 */
 };
 
 /* Reduce-scatter inside the shard group, then all-reduce of the shard between its replicas (HSDP). */
@@ -137,6 +137,14 @@ static void reduce(struct reducer *reducer, double elements)
     build->last_reduce[pen->device] = task;
 }
 
+/* FSDP1 has one flat parameter for all that no layer holds: head and embedding leave together. */
+static bool is_part_of_root(const struct reducer *reducer, enum tpp_unit_kind kind)
+{
+    const struct tpp_build *build = reducer->pen->build;
+    return kind == TPP_UNIT_HEAD && build->evaluator->stack->engine == TPP_ENGINE_FSDP1 &&
+           build->chunks[reducer->pen->chunk].has_embedding;
+}
+
 /* After backward of a unit. DeepSpeed collects a bucket, and its host blocks while more than two reductions are outstanding.
  * FSDP has one input buffer: the unit after the next copies into it when the reduction is over; with a single hardware
  * queue even the next unit waits. */
@@ -147,10 +155,15 @@ static void reduce_unit(struct reducer *reducer, enum tpp_unit_kind kind)
     const double bucket = tpp_deepspeed_bucket_size(build->strategy->reduce_bucket_size);
     if (elements <= 0)
         return;
+    if (is_part_of_root(reducer, kind)) { /* the embedding brings the rest */
+        reducer->filled = elements;
+        return;
+    }
     if (!is_deepspeed(build)) {
         const bool at_once = is_synchronous(build) || build->options->has_single_connection;
         const uint32_t before = reducer->reductions.tasks[0];
-        reduce(reducer, elements);
+        reduce(reducer, elements + reducer->filled * (kind == TPP_UNIT_EMBEDDING));
+        reducer->filled *= kind != TPP_UNIT_EMBEDDING;
         tpp_pen_wait(reducer->pen, at_once ? reducer->reductions.tasks[0] : before);
         return;
     }

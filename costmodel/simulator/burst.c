@@ -41,7 +41,7 @@ enum tpp_code tpp_burst_of_plan(struct tpp_evaluator *evaluator, const struct tp
         .num_ranks = n,
         .bytes_per_second = bytes * (n - 1) / n / (seconds - latency),
         .layer_seconds = backward_seconds(strategy, layer, num_layers > 0 ? num_layers : 1),
-        .gather_seconds = assembly.sharded.gather_seconds,
+        .gather_seconds = assembly.sharded.gather_seconds[0],
         .prefetch_layers = 1,
         .layer_elements = layer->trainable_parameters,
     };

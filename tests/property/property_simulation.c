@@ -55,16 +55,19 @@ static void make_model(struct tpp_random *random, struct tpp_model *model)
 static enum tpp_code complete(struct plan *plan, struct tpp_random *random, uint32_t dp, struct tpp_error *err)
 {
     struct tpp_strategy *s = &plan->strategy;
-    static const enum tpp_framework frameworks[] = {TPP_FRAMEWORK_MEGATRON_LM, TPP_FRAMEWORK_MEGATRON_DEEPSPEED,
-                                                    TPP_FRAMEWORK_TORCHTITAN, TPP_FRAMEWORK_NEMO};
     plan->job = tpp_job_defaults();
     plan->job.sequence_length = UINT64_C(2048) << tpp_random_range(random, 0, 3);
     plan->job.num_gpus = s->tensor_parallel * s->context_parallel * s->pipeline_parallel * dp;
     const uint64_t num_micro_batches = s->pipeline_parallel * tpp_random_range(random, 1, 12);
     plan->job.global_batch_size = num_micro_batches * dp * s->micro_batch_size;
-    tpp_stack_defaults(frameworks[tpp_random_range(random, 0, 3)], &plan->hardware.gpu, &plan->job, &plan->stack);
-    if (plan->stack.engine != TPP_ENGINE_MEGATRON && s->zero_stage == 1 && tpp_random_range(random, 0, 1))
+    tpp_stack_defaults((enum tpp_framework)tpp_random_range(random, 0, TPP_FRAMEWORK_COUNT - 1), &plan->hardware.gpu,
+                       &plan->job, &plan->stack);
+    if (tpp_engine_is_fsdp(plan->stack.engine))
+        s->zero_stage = 3;
+    else if (plan->stack.engine == TPP_ENGINE_DEEPSPEED)
         s->zero_stage = (uint32_t)tpp_random_range(random, 0, 3);
+    s->align_grad_reduce = tpp_random_range(random, 0, 2) > 0;
+    s->reshard_after_forward = tpp_random_range(random, 0, 3) > 0;
     return tpp_strategy_complete(s, &plan->job, err);
 }
 
@@ -75,11 +78,11 @@ static const double fast_ports = 50, real_ports = 1;
 static bool make_plan(struct tpp_random *random, double port_factor, struct plan *plan)
 {
     static const uint32_t sizes[] = {1, 2, 4, 8}, chunks[] = {1, 1, 2, 3}, contexts[] = {1, 1, 1, 2};
-    static const char *const clusters[] = {"dgx-h100", "dgx-a100-80g"};
+    static const char *const clusters[] = {"dgx-h100", "dgx-a100-80g", "gb200-nvl72", "l40s-pcie"};
     struct tpp_strategy *s = &plan->strategy;
     memset(plan, 0, sizeof(*plan));
     make_model(random, &plan->model);
-    assert_int_equal(tpp_hardware_find(clusters[tpp_random_range(random, 0, 1)], &plan->hardware, NULL), TPP_OK);
+    assert_int_equal(tpp_hardware_find(clusters[tpp_random_range(random, 0, 3)], &plan->hardware, NULL), TPP_OK);
     plan->hardware.network.nic_bytes_per_second *= port_factor;
     *s = tpp_strategy_defaults();
     s->tensor_parallel = pick(random, sizes, 4);
@@ -96,6 +99,10 @@ static bool make_plan(struct tpp_random *random, double port_factor, struct plan
     s->tp_comm_overlap = tpp_random_range(random, 0, 4) == 0;
     s->overlap_grad_reduce = tpp_random_range(random, 0, 1);
     s->overlap_param_gather = s->overlap_grad_reduce && tpp_random_range(random, 0, 1);
+    if (s->pipeline_parallel == 1 && tpp_random_range(random, 0, 2) == 0) {
+        plan->model = *tpp_model_preset("mixtral-8x7b");
+        s->expert_parallel = pick(random, sizes, 4);
+    }
     struct tpp_error err;
     return complete(plan, random, UINT32_C(1) << tpp_random_range(random, 0, 5), &err) == TPP_OK;
 }
@@ -154,6 +161,27 @@ static void check(const struct plan *plan, uint64_t seed, double actual, double 
              100 * (actual / expected - 1));
 }
 
+/* All forward passes come before all backward passes: what is lost when one stage is longer forward and another one backward. */
+static double phase_seconds(const struct plan *plan)
+{
+    struct tpp_evaluator *evaluator;
+    struct tpp_stage_cost stages[8];
+    double forward = 0, backward = 0, both = 0;
+    if (plan->strategy.schedule != TPP_SCHEDULE_GPIPE || plan->strategy.pipeline_parallel == 1)
+        return 0;
+    assert_int_equal(
+        tpp_evaluator_new(&plan->model, &plan->hardware, &plan->job, &plan->stack, &evaluator, NULL), TPP_OK);
+    assert_int_equal(tpp_evaluator_stages(evaluator, &plan->strategy, stages, NULL), TPP_OK);
+    tpp_evaluator_free(evaluator);
+    for (uint32_t i = 0; i < plan->strategy.pipeline_parallel; i++) {
+        const double behind = stages[i].backward_seconds + stages[i].recompute_seconds;
+        forward = fmax(forward, stages[i].forward_seconds);
+        backward = fmax(backward, behind);
+        both = fmax(both, stages[i].forward_seconds + behind);
+    }
+    return (double)plan->strategy.num_micro_batches * (forward + backward - both);
+}
+
 /* What keeps chunks from being alike, as seconds of the step: slower stages, while all run and while the pipeline fills and
  * drains; embedding and head, which are on one chunk of their stages, while p micro-batches pass it; and transfers. */
 static double unevenness_seconds(const struct plan *plan, const struct tpp_cost *cost)
@@ -162,8 +190,8 @@ static double unevenness_seconds(const struct plan *plan, const struct tpp_cost 
     const bool has_chunks = plan->strategy.virtual_pipeline_stages > 1;
     const double ends = has_chunks ? 2 * p / m : 0;
     return cost->imbalance_seconds * (m / p + (p > 1)) + ends * cost->time_terms[TPP_TIME_EMBEDDING_HEAD] +
-           (has_chunks ? cost->time_terms[TPP_TIME_SHARD_COMM] : 0) + /* the root unit is on one chunk, too */
-           cost->time_terms[TPP_TIME_PIPELINE_COMM];
+           (p > 1 ? cost->time_terms[TPP_TIME_SHARD_COMM] : 0) + /* embedding and head travel on their chunks alone */
+           cost->time_terms[TPP_TIME_PIPELINE_COMM] + phase_seconds(plan);
 }
 
 static void comparable_mode_agrees_with_the_closed_forms(void **state)
@@ -180,14 +208,12 @@ static void comparable_mode_agrees_with_the_closed_forms(void **state)
         if (!make_plan(&random, fast_ports, &plan) || !simulate(&plan, &options, &cost, &result))
             continue;
         const double uneven = unevenness_seconds(&plan, &cost) / cost.step_seconds;
-        if (uneven <= 1e-3) {
-            check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3);
-            num_uniform++;
-            num_pipelines += plan.strategy.pipeline_parallel > 1;
-        } else { /* the closed forms hold for equal stages: no further off than what is uneven */
-            check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3 + uneven);
-            num_other++;
-        }
+        /* The closed forms hold for equal stages: no further off than what is uneven. */
+        check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3 + uneven);
+        const bool is_uniform = uneven <= 1e-3;
+        num_uniform += is_uniform;
+        num_pipelines += is_uniform && plan.strategy.pipeline_parallel > 1;
+        num_other += !is_uniform;
     }
     print_message("# %u plans with uniform stages, %u of them pipelines; %u others\n", num_uniform, num_pipelines, num_other);
     assert_true(num_uniform > NUM_PLANS / 4 && num_pipelines > NUM_PLANS / 20);
@@ -246,7 +272,8 @@ static void events_agree_where_nothing_overlaps(void **state)
         if (!simulate(&plan, &options, &cost, &result) ||
             unevenness_seconds(&plan, &cost) > 1e-3 * cost.step_seconds)
             continue;
-        check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3);
+        check(&plan, seed, result.step_seconds, cost.step_seconds,
+              1e-3 + unevenness_seconds(&plan, &cost) / cost.step_seconds);
         num_checked++;
         num_reducing += plan.strategy.data_parallel > 1;
     }
@@ -283,7 +310,7 @@ static void add_to(struct spread *spread, double off)
 static void events_agree_with_the_closed_forms_of_overlap(void **state)
 {
     (void)state;
-    struct spread alone = {0}, colliding = {0}, in_layers = {0};
+    struct spread alone = {0}, colliding = {0}, in_layers = {0}, without_nvlink = {0};
     for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
         struct tpp_random random = {seed};
         struct plan plan;
@@ -293,19 +320,26 @@ static void events_agree_with_the_closed_forms_of_overlap(void **state)
         if (!make_plan(&random, real_ports, &plan) || !simulate(&plan, &options, &cost, &result) ||
             unevenness_seconds(&plan, &cost) > 1e-3 * cost.step_seconds)
             continue;
-        const bool is_alone = collision_seconds(&result) < 1e-5 * cost.step_seconds;
+        const bool is_alone = !is_in_layers(&plan) && collision_seconds(&result) < 1e-5 * cost.step_seconds;
         const double off = result.step_seconds / cost.step_seconds - 1;
-        check(&plan, seed, result.step_seconds, cost.step_seconds, is_alone ? 5e-3 : 0.1);
-        add_to(is_in_layers(&plan) ? &in_layers : is_alone ? &alone : &colliding, off);
+        if (is_alone)
+            check(&plan, seed, result.step_seconds, cost.step_seconds, 5e-3);
+        else
+            assert_true(off > -0.05 && off < 1);
+        add_to(is_alone                          ? &alone
+               : !plan.hardware.node.has_nvlink ? &without_nvlink
+               : is_in_layers(&plan)            ? &in_layers
+                                                : &colliding, off);
     }
-    const struct spread *all[] = {&alone, &colliding, &in_layers};
-    static const char *const names[] = {"gradients in buckets, alone", "that meet others", "ZeRO-3 and FSDP"};
-    for (int i = 0; i < 3; i++)
+    const struct spread *all[] = {&alone, &colliding, &in_layers, &without_nvlink};
+    static const char *const names[] = {"alone", "gradients in buckets meet others", "ZeRO-3 and FSDP", "all of them on PCIe"};
+    for (int i = 0; i < 4; i++)
         print_message("# %s: %u plans, %u within 0.1 %%, mean %.3f %%, worst %+.2f %%\n", names[i], all[i]->count,
                       all[i]->num_close, 100 * all[i]->sum / all[i]->count, 100 * all[i]->worst);
-    assert_true(alone.count > NUM_PLANS / 10 && colliding.count > NUM_PLANS / 40 && in_layers.count > 10);
-    assert_true(alone.num_close >= 0.97 * alone.count && alone.sum < 2e-4 * alone.count);
-    assert_true(colliding.sum < 5e-3 * colliding.count && in_layers.sum < 0.02 * in_layers.count);
+    assert_true(alone.count > NUM_PLANS / 15 && colliding.count > NUM_PLANS / 40 && in_layers.count > NUM_PLANS / 40 &&
+                without_nvlink.count > NUM_PLANS / 40);
+    assert_true(alone.num_close >= 0.95 * alone.count && alone.sum < 2e-4 * alone.count);
+    assert_true(colliding.sum < 5e-3 * colliding.count && in_layers.sum < 0.01 * in_layers.count);
 }
 
 /* Any schedule and any plan: two short steps give the long one. Where nothing overlaps and ports are slow, waits build up over
@@ -373,8 +407,10 @@ static void stragglers_only_ever_delay(void **state)
         const double slow_gpu = step_seconds(&plan, &options);
         /* Later compute can make two transfers miss each other: a hair of time may come back. */
         assert_true(slow_gpu > healthy * 0.999 && slow_gpu < healthy * options.slow_gpu.slowdown * 1.01);
-        options.num_replicas = 2; /* a healthy pipeline beside the slow one waits for it and changes nothing */
-        CHECK_NUMBER(step_seconds(&plan, &options), slow_gpu, 0.005);
+        /* A healthy pipeline beside the slow one waits for it and changes nothing; on PCIe, where everything meets, transfers
+         * that wait meet others. */
+        options.num_replicas = 2;
+        CHECK_NUMBER(step_seconds(&plan, &options), slow_gpu, plan.hardware.node.has_nvlink ? 0.005 : 0.05);
         options = tpp_simulation_options_defaults();
         options.slow_nic.slowdown = tpp_random_uniform(&random, 1.5, 20);
         assert_true(step_seconds(&plan, &options) > healthy * 0.999);

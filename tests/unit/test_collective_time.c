@@ -111,6 +111,24 @@ static void a_ring_of_one_port_is_as_fast_as_that_port(void **state)
     CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_GATHER, &node, 27e9), inside, 0);
 }
 
+static void what_leaves_a_node_without_nvlink_passes_its_pcie(void **state)
+{
+    (void)state;
+    /* 64 ranks, 8 a node, exchange 6.4 GB each: 56/64 of it leaves through a port of 10 GB/s, 0.56 s; 63/64 of it passes a PCIe
+     * of 5 GB/s, 1.26 s. With NVLink at that rate 7/64 of it did, 0.14 s. */
+    struct tpp_links links = links_of("l40s-pcie");
+    const struct tpp_group all = tpp_group_place(64, 1, 8);
+    links.half_rate_bytes = links.base_latency_seconds = 0;
+    links.nic_bytes_per_second = 10e9;
+    links.ring_efficiency_fraction = links.oversubscription = 1;
+    links.bus_bytes_per_second[TPP_ALL_TO_ALL] = 5e9;
+    const double latency = 7 * 6e-6; /* 6.1: for every other node */
+    assert_true(links.is_port_shared && !links_of("dgx-h100").is_port_shared);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_TO_ALL, &all, 6.4e9), 1.26 + latency, 1e-9);
+    links.is_port_shared = false;
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_TO_ALL, &all, 6.4e9), 0.56 + latency, 1e-9);
+}
+
 static void a_token_is_sent_once_to_every_node_it_is_wanted_on(void **state)
 {
     (void)state;
@@ -154,6 +172,7 @@ int main(void)
         cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
         cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
         cmocka_unit_test(a_ring_of_one_port_is_as_fast_as_that_port),
+        cmocka_unit_test(what_leaves_a_node_without_nvlink_passes_its_pcie),
         cmocka_unit_test(a_token_is_sent_once_to_every_node_it_is_wanted_on),
         cmocka_unit_test(token_dispatch_reaches_the_published_rates),
         cmocka_unit_test(a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf),

@@ -202,25 +202,6 @@ static void deepspeed_has_a_bucket_size_for_each_direction(void **state)
                  1e-12);
 }
 
-static void replicas_reduce_beside_the_shards(void **state)
-{
-    (void)state;
-    /* HSDP over the 8 GPUs of a node (7 "ZeRO-3/FSDP"): the gather and the reduce-scatter share a communicator, the
-     * all-reduce of the shards over 8 nodes has a stream of its own. Compute of 1 ns hides nothing and is slowed by
-     * sigma of itself at most; the copies out are 4 and 8 bytes a parameter at 3.35e12 * 0.85 bytes a second. */
-    const struct scene scene = scene_of(TPP_FRAMEWORK_TORCHTITAN, 4, "zero=3,shard=8");
-    const double P = 2e8, copy = 4 * P / (3.35e12 * 0.85);
-    const struct tpp_sharded_layer layer = tpp_sharded_layer_time(
-        &scene.hardware, &scene.links, &scene.stack, &scene.strategy, &scene.replicas, 2 * P, P, 1e-9, 1e-9);
-    const double gather = tpp_collective_seconds(&scene.links, TPP_ALL_GATHER, &scene.replicas.shard, 2 * P);
-    const double scatter = tpp_collective_seconds(&scene.links, TPP_REDUCE_SCATTER, &scene.replicas.shard, 4 * P);
-    const double reduce = tpp_collective_seconds(&scene.links, TPP_ALL_REDUCE, &scene.replicas.replicate, 4 * P / 8);
-    assert_int_equal(scene.replicas.replicate.size, 8);
-    CHECK_NUMBER(layer.forward_extra_seconds, gather + copy, 1e-6); /* 1 ns of some ms */
-    CHECK_NUMBER(layer.backward_extra_seconds, fmax(gather + scatter, reduce) + 2 * copy, 1e-6);
-    CHECK_NUMBER(layer.reduce_seconds, scatter + reduce, 1e-12); /* of the last layer: one after the other */
-}
-
 static void optimizers_move_the_bytes_of_section_5_4(void **state)
 {
     (void)state;
@@ -284,7 +265,6 @@ int main(void)
         cmocka_unit_test(the_first_stage_reduces_alone),
         cmocka_unit_test(stages_gather_one_after_the_other),
         cmocka_unit_test(deepspeed_has_a_bucket_size_for_each_direction),
-        cmocka_unit_test(replicas_reduce_beside_the_shards),
         cmocka_unit_test(torchtitan_stages_reduce_once_behind_the_last_pass),
         cmocka_unit_test(optimizers_move_the_bytes_of_section_5_4),
         cmocka_unit_test(gradients_are_summed_outside_the_products_but_in_megatron),

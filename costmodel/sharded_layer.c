@@ -1,0 +1,122 @@
+#include "costmodel/sharded_layer.h"
+
+#include "costmodel/kernel_time.h"
+
+#include <math.h>
+
+enum { FORWARD, BACKWARD };
+
+/* ZeRO-3 of DeepSpeed before 0.4.1: every parameter is gathered by itself, copied and waited for. One 8-GPU node gathered
+ * 5.1e9 fp16 parameters in 0.42 s (DeepSpeed issue 1174: forward 480 ms against 60 ms of ZeRO-2): 24 GB/s, whatever
+ * the links could do. A layer has four large parameters. */
+static const double synchronous_gather_bytes_per_second = 24e9, large_parameters_per_layer = 4;
+
+static double synchronous_gather_seconds(const struct tpp_links *links, const struct tpp_replicas *replicas, double bytes)
+{
+    const double part = bytes / large_parameters_per_layer;
+    return large_parameters_per_layer * fmax(tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, part),
+                                             part / synchronous_gather_bytes_per_second);
+}
+
+static bool waits_for_everything(const struct tpp_stack *stack)
+{
+    return stack->synchronous_gather || stack->launch_blocking;
+}
+
+/* Elements of a reduction: DeepSpeed collects a bucket, FSDP sends a layer. */
+static double bucket_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy)
+{
+    return stack->engine == TPP_ENGINE_DEEPSPEED && !waits_for_everything(stack)
+               ? tpp_deepspeed_bucket_size(strategy->reduce_bucket_size)
+               : 0;
+}
+
+/* Of `elements`, in their share of buckets or by themselves. */
+static double reduce_seconds(const struct tpp_links *links, const struct tpp_stack *stack,
+                             const struct tpp_strategy *strategy, const struct tpp_replicas *replicas, double elements)
+{
+    const double bucket = bucket_of(stack, strategy), together = bucket > 0 ? bucket : elements;
+    if (elements <= 0)
+        return 0;
+    return elements / together *
+           tpp_collective_seconds(links, TPP_REDUCE_SCATTER, &replicas->shard, stack->reduce_bytes * together);
+}
+
+/* Compute of a layer with `copy` and what travels beside it: all but its own transfers are slowed. */
+static double slowed(double seconds, double own_transfer_seconds, double copy, double beside_seconds, double sigma)
+{
+    const double all = seconds + copy;
+    return all > 0 ? all + sigma * (1 - own_transfer_seconds / all) * beside_seconds : 0;
+}
+
+struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardware, const struct tpp_links *links,
+                                                const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                                const struct tpp_replicas *replicas, const struct tpp_sharded_work *work)
+{
+    const double gather = stack->synchronous_gather
+                              ? synchronous_gather_seconds(links, replicas, work->gathered_bytes)
+                              : tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, work->gathered_bytes);
+    /* 4 B a gathered 2-byte weight over HBM: out of the flat buffer, and in backward the gradients into theirs, too. */
+    const double copy = stack->synchronous_gather
+                            ? 0
+                            : 2 * work->gathered_bytes / tpp_memory_rate_bytes_per_second(&hardware->gpu);
+    struct tpp_sharded_layer layer = {
+        .alone_seconds = {work->forward_seconds, work->backward_seconds},
+        .gather_seconds = {gather, strategy->reshard_after_forward ? gather : 0},
+        .reduce_seconds = reduce_seconds(links, stack, strategy, replicas, work->reduced_parameters),
+        .replicate_seconds = tpp_collective_seconds(links, TPP_ALL_REDUCE, &replicas->replicate,
+                                                    stack->reduce_bytes * work->reduced_parameters / replicas->shard.size),
+        .layer_elements = work->reduced_parameters,
+        .bucket_elements = bucket_of(stack, strategy),
+        .is_synchronous = waits_for_everything(stack),
+    };
+    const double sigma = layer.is_synchronous ? 0 : hardware->overlap_slowdown_fraction;
+    layer.compute_seconds[FORWARD] =
+        slowed(work->forward_seconds, work->forward_transfer_seconds, copy, gather, sigma);
+    layer.compute_seconds[BACKWARD] =
+        slowed(work->backward_seconds, work->backward_transfer_seconds, 2 * copy,
+               fmax(layer.gather_seconds[BACKWARD] + layer.reduce_seconds, layer.replicate_seconds), sigma);
+    return layer;
+}
+
+struct tpp_sharded_ends tpp_sharded_ends_time(const struct tpp_links *links, const struct tpp_stack *stack,
+                                              const struct tpp_strategy *strategy, const struct tpp_replicas *replicas,
+                                              double embedding_parameters, double head_parameters, double head_seconds)
+{
+    const double all = embedding_parameters + head_parameters;
+    const bool is_one_unit = stack->engine == TPP_ENGINE_FSDP1;
+    return (struct tpp_sharded_ends){
+        .gather_seconds = tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, stack->weight_bytes * all),
+        .first_reduce_seconds = reduce_seconds(links, stack, strategy, replicas, is_one_unit ? 0 : head_parameters),
+        .last_reduce_seconds = reduce_seconds(links, stack, strategy, replicas, is_one_unit ? all : embedding_parameters),
+        .reduced_elements = all,
+        .head_seconds = head_seconds,
+    };
+}
+
+double tpp_sharded_forward_extra_seconds(const struct tpp_sharded_layer *layer, const struct tpp_sharded_ends *ends,
+                                         double num_layers)
+{
+    const double F = layer->compute_seconds[FORWARD], G = layer->gather_seconds[FORWARD], n = num_layers;
+    const double pass = layer->is_synchronous ? n * (F + G) : fmax(G + n * F, n * G + F);
+    return ends->gather_seconds + (n > 0 ? pass : 0) - n * layer->alone_seconds[FORWARD];
+}
+
+double tpp_sharded_backward_extra_seconds(const struct tpp_sharded_layer *layer, const struct tpp_sharded_ends *ends,
+                                          double num_layers)
+{
+    const double B = layer->compute_seconds[BACKWARD], G = layer->gather_seconds[BACKWARD], R = layer->reduce_seconds;
+    const double n = num_layers, both = R + layer->replicate_seconds, alone = n * layer->alone_seconds[BACKWARD];
+    if (layer->is_synchronous)
+        return n * (B + G + both) + ends->first_reduce_seconds + ends->last_reduce_seconds - alone;
+    const double hidden = fmin(G, ends->head_seconds);
+    double last = (n > 0 ? both : 0) + ends->last_reduce_seconds, all = n * R + ends->first_reduce_seconds;
+    if (layer->bucket_elements > 0) { /* what fills no bucket is left; the ends are in line like the layers */
+        const double elements = n * layer->layer_elements + ends->reduced_elements;
+        const double reduced = all + ends->last_reduce_seconds;
+        last = elements > 0 ? reduced * fmod(elements, layer->bucket_elements) / elements : 0;
+        return fmax(G - hidden + n * B + last, n * G - hidden + reduced) - alone;
+    }
+    const double transfers = fmax(n * G + all, n * layer->replicate_seconds);
+    return fmax(G - hidden + n * B + last, transfers - hidden + fmax(0, B - R) + ends->last_reduce_seconds) - alone;
+}
