@@ -53,11 +53,16 @@ struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring
     return links;
 }
 
-/* NIC rate of one GPU towards other nodes; halved and so on when the group leaves its leaf switch. */
+/* How much slower a group is that leaves its leaf switch. */
+static double group_uplink_load(const struct tpp_links *links, const struct tpp_group *group)
+{
+    return links->nodes_per_leaf > 0 && group->node_span > links->nodes_per_leaf ? links->oversubscription : 1;
+}
+
+/* NIC rate of one GPU towards other nodes. */
 static double nic_rate(const struct tpp_links *links, const struct tpp_group *group, double efficiency)
 {
-    const int leaves_leaf = links->nodes_per_leaf > 0 && group->node_span > links->nodes_per_leaf;
-    return links->nic_bytes_per_second * efficiency / (leaves_leaf ? links->oversubscription : 1.0);
+    return links->nic_bytes_per_second * efficiency / group_uplink_load(links, group);
 }
 
 /* 1 for long messages, 2 at half_rate_bytes and below. */
@@ -103,11 +108,17 @@ static double ring_or_tree_seconds(const struct tpp_links *links, enum tpp_colle
     return fmin(ring, tree);
 }
 
-double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double bytes)
+double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double uplink_load, double bytes)
 {
-    const double rate = crosses_nodes ? links->nic_bytes_per_second * links->send_recv_efficiency_fraction
-                                      : send_recv_bus_fraction * links->bus_bytes_per_second[TPP_SEND_RECV];
+    const double rate = crosses_nodes
+                            ? links->nic_bytes_per_second * links->send_recv_efficiency_fraction / fmax(1, uplink_load)
+                            : send_recv_bus_fraction * links->bus_bytes_per_second[TPP_SEND_RECV];
     return send_recv_latency_seconds + bytes / rate;
+}
+
+double tpp_stage_uplink_load(const struct tpp_links *links, double stage_nodes)
+{
+    return links->nodes_per_leaf == 0 ? 1 : links->oversubscription * fmin(1, stage_nodes / links->nodes_per_leaf);
 }
 
 double tpp_expected_parts(const struct tpp_token_dispatch *dispatch, double parts)
@@ -148,6 +159,6 @@ double tpp_collective_seconds(const struct tpp_links *links, enum tpp_collective
     if (kind == TPP_ALL_TO_ALL)
         return all_to_all_seconds(links, group, bytes);
     if (kind == TPP_SEND_RECV)
-        return tpp_send_recv_seconds(links, group->num_nodes > 1, bytes);
+        return tpp_send_recv_seconds(links, group->num_nodes > 1, group_uplink_load(links, group), bytes);
     return ring_or_tree_seconds(links, kind, group, bytes);
 }

@@ -55,7 +55,11 @@ struct tpp_token_dispatch {
 double tpp_expected_parts(const struct tpp_token_dispatch *dispatch, double parts);
 double tpp_dispatch_seconds(const struct tpp_links *links, const struct tpp_group *group,
                             const struct tpp_token_dispatch *dispatch);
-/* One message to the next rank of a group. */
-double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double bytes);
+/* One message to a neighbour. uplink_load: what its leaf's uplinks are asked for by all that send with it, as a multiple of
+ * what they carry; 1 or less: they do not slow it. */
+double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double uplink_load, double bytes);
+/* That load when a stage of `stage_nodes` nodes sends to the next one through the spine: all the leaf's nodes do, or as many
+ * as a stage has. 1 without leaves. */
+double tpp_stage_uplink_load(const struct tpp_links *links, double stage_nodes);
 
 #endif

@@ -51,13 +51,22 @@ struct tpp_assembly {
     struct tpp_sharded_layer sharded; /* of one decoder layer */
     struct tpp_sharded_ends ends[2][2]; /* [with the embedding][with the head] */
     double vocabulary_send_seconds;  /* vocabulary parallelism: all its transfers of one micro-batch */
-    double send_seconds;             /* one transfer between stages; 0 with one stage */
+    double send_seconds;             /* one transfer between stages, the slowest; 0 with one stage */
     double send_device_fraction;     /* device time of an exchange over it: 1, 2; below 1 it runs beside compute */
     double edge_seconds;             /* then: how long it is on the way; else 0, it starts when the receiver is free */
 };
 
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            struct tpp_assembly *assembly, struct tpp_error *err);
+
+/* One transfer of a micro-batch's activations to a neighbour stage, 7 "PP": bytes of a rank, whether any rank's way from one
+ * stage to the other leaves a leaf switch, and seconds. */
+double tpp_stage_send_bytes(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                            const struct tpp_assembly *assembly);
+bool tpp_stages_leave_leaf(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy, uint32_t lower,
+                           uint32_t upper);
+double tpp_stage_send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                              const struct tpp_assembly *assembly, bool leaves_leaf);
 
 /* What the traffic of sharded parameters adds to the passes of a chunk; 0 where nothing is sharded. */
 struct tpp_sharding_extra {

@@ -20,22 +20,41 @@ static double exchange_fraction(const struct tpp_strategy *strategy, const struc
     return !in_place ? overlapped_send_fraction : tpp_engine_is_deepspeed(stack->engine) ? 2 : 1;
 }
 
-/* One transfer of a micro-batch's activations to the next stage, 7 "PP". */
-static double send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                           const struct tpp_assembly *assembly)
+/* Activations between stages travel in t parts when the ranks of tensor parallelism have a part each. */
+static bool cuts_messages(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy)
 {
+    return strategy->tensor_parallel > 1 && (strategy->sequence_parallel || evaluator->stack->scatter_gather);
+}
+
+double tpp_stage_send_bytes(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                            const struct tpp_assembly *assembly)
+{
+    return (double)evaluator->stack->weight_bytes * assembly->decoder->tokens * evaluator->model->hidden_size /
+           (cuts_messages(evaluator, strategy) ? strategy->tensor_parallel : 1);
+}
+
+bool tpp_stages_leave_leaf(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy, uint32_t lower,
+                           uint32_t upper)
+{
+    const uint64_t ranks = evaluator->job->num_gpus / strategy->pipeline_parallel;
+    const uint64_t leaf_ranks = (uint64_t)evaluator->links.nodes_per_leaf * evaluator->hardware->node.num_gpus;
+    return leaf_ranks > 0 && lower * ranks / leaf_ranks != ((upper + 1) * ranks - 1) / leaf_ranks;
+}
+
+double tpp_stage_send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                              const struct tpp_assembly *assembly, bool leaves_leaf)
+{
+    const uint32_t gpus = evaluator->hardware->node.num_gpus;
     if (strategy->pipeline_parallel <= 1)
         return 0;
-    const bool cut = strategy->tensor_parallel > 1 &&
-                     (strategy->sequence_parallel || evaluator->stack->scatter_gather);
-    const double whole = (double)evaluator->stack->weight_bytes * assembly->decoder->tokens * evaluator->model->hidden_size;
-    const uint64_t stride = (uint64_t)strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel;
-    const bool crosses = stride * strategy->pipeline_parallel > evaluator->hardware->node.num_gpus;
-    double seconds = tpp_send_recv_seconds(&evaluator->links, crosses, whole / (cut ? strategy->tensor_parallel : 1));
-    if (cut && !strategy->sequence_parallel) {
-        const struct tpp_group group =
-            tpp_group_place(strategy->tensor_parallel, 1, evaluator->hardware->node.num_gpus);
-        seconds += tpp_collective_seconds(&evaluator->tensor_links, TPP_ALL_GATHER, &group, whole);
+    const double bytes = tpp_stage_send_bytes(evaluator, strategy, assembly);
+    const double stage_nodes = (double)evaluator->job->num_gpus / strategy->pipeline_parallel / gpus;
+    const double load = leaves_leaf ? tpp_stage_uplink_load(&evaluator->links, stage_nodes) : 1;
+    double seconds = tpp_send_recv_seconds(&evaluator->links, evaluator->job->num_gpus > gpus, load, bytes);
+    if (cuts_messages(evaluator, strategy) && !strategy->sequence_parallel) {
+        const struct tpp_group group = tpp_group_place(strategy->tensor_parallel, 1, gpus);
+        seconds += tpp_collective_seconds(&evaluator->tensor_links, TPP_ALL_GATHER, &group,
+                                          bytes * strategy->tensor_parallel);
     }
     return seconds;
 }
@@ -166,7 +185,9 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
     if (assembly->is_sharded)
         assemble_sharded(evaluator, strategy, assembly);
     assembly->vocabulary_send_seconds = vocabulary_send_seconds(evaluator, strategy, assembly);
-    assembly->send_seconds = send_seconds(evaluator, strategy, assembly);
+    assembly->send_seconds = tpp_stage_send_seconds(
+        evaluator, strategy, assembly,
+        tpp_stages_leave_leaf(evaluator, strategy, 0, strategy->pipeline_parallel - 1));
     assembly->send_device_fraction = exchange_fraction(strategy, evaluator->stack);
     assembly->edge_seconds = assembly->send_device_fraction < 1 ? assembly->send_seconds : 0;
     return TPP_OK;

@@ -107,6 +107,7 @@ struct tpp_build {
     struct tpp_group groups[TPP_ROUTE_GROUP_COUNT];
     struct tpp_resource *resources; /* healthy ones */
     uint32_t num_resources, num_leaves, num_domains;
+    double send_seconds[2];         /* of a transfer between stages; [1]: through the spine */
     uint32_t *last_compute;         /* by device: latest task of its compute stream; TPP_NO_TASK */
     uint32_t *last_reduce;          /* by device: latest gradient transfer */
     uint32_t *before_head;          /* by device: end of the last layer of the latest forward pass */
@@ -170,7 +171,8 @@ enum tpp_code tpp_build_links(struct tpp_build *build, struct tpp_error *err);
 uint32_t tpp_build_collective(struct tpp_build *build, uint32_t device, enum tpp_track track, enum tpp_route_kind kind,
                               enum tpp_collective collective, double bytes, double seconds,
                               const struct tpp_graph_task *like);
-/* A pass's result to a neighbour stage. */
+/* A pass's result to a neighbour stage, and how long it takes alone. */
+double tpp_build_send_seconds(const struct tpp_build *build, uint32_t stage, uint32_t other);
 uint32_t tpp_build_send(struct tpp_build *build, uint32_t device, uint32_t to_stage, enum tpp_track track,
                         const struct tpp_graph_task *like);
 /* Between the device and its host. */

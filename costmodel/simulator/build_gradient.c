@@ -106,6 +106,21 @@ static void gather_piecewise(struct gatherer *gatherer, enum tpp_unit_kind kind)
     pen->scale = 1;
 }
 
+/* Task after which Megatron's interleaved schedule has a chunk's parameters asked for on all stages at once
+ * (--align-param-gather): the first two chunks when the step begins; each other one when its predecessor's first micro-batch comes
+ * up in the order of the first stage, which on stage r is r forward passes earlier (schedules.py,
+ * forward_step_helper_preprocess). Without chunks every stage asks for its first bucket when its first forward pass begins, so
+ * that stage after stage is late. */
+static uint32_t aligned_mark(const struct tpp_pen *pen)
+{
+    struct tpp_build *build = pen->build;
+    const uint32_t p = build->num_stages, stage = pen->device % p, chunk = build->chunks[pen->chunk].place.position / p;
+    if (build->strategy->schedule != TPP_SCHEDULE_INTERLEAVED || chunk < 2)
+        return TPP_NO_TASK;
+    const uint32_t group = p < build->num_micro_batches ? p : build->num_micro_batches, pass = (chunk - 1) * group - stage;
+    return tpp_build_op(build, pen->device, pass / group * p + stage, pass % group, TPP_PASS_FORWARD)->before;
+}
+
 static struct gatherer start_gathers(struct tpp_pen *pen, enum tpp_parameter_part part)
 {
     const struct tpp_build *build = pen->build;
@@ -113,11 +128,9 @@ static struct gatherer start_gathers(struct tpp_pen *pen, enum tpp_parameter_par
     if (!build->traffic[part].gather_overlaps || build->chunks[pen->chunk].elements[part] <= 0)
         return gatherer;
     gatherer.size = bucket_elements(build, part, pen->chunk, build->traffic[part].gather_bucket_size);
-    /* Megatron's interleaved schedule has all stages ask for everything when the step begins (--align-param-gather); without
-     * it the first bucket is asked for when the stage's first forward pass begins, so that stage after stage is late. */
     gatherer.is_aligned = build->strategy->virtual_pipeline_stages > 1;
-    if (!gatherer.is_aligned)
-        gatherer.mark = gatherer.before = tpp_pen_flush(pen);
+    gatherer.mark = gatherer.is_aligned ? aligned_mark(pen) : tpp_pen_flush(pen);
+    gatherer.before = gatherer.mark;
     return gatherer;
 }
 

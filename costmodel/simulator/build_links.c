@@ -87,6 +87,9 @@ enum tpp_code tpp_build_links(struct tpp_build *build, struct tpp_error *err)
         shared[build->num_leaves] = (struct tpp_resource){
             TPP_RESOURCE_SPINE, 0,
             fmax(1, ceil(build->evaluator->job->num_gpus / leaf_ranks)) * uplink};
+    for (int leaves = 0; leaves < 2; leaves++)
+        build->send_seconds[leaves] =
+            tpp_stage_send_seconds(build->evaluator, build->strategy, &build->assembly, leaves != 0);
     place_groups(build);
     return TPP_OK;
 }
@@ -270,11 +273,24 @@ uint32_t tpp_build_collective(struct tpp_build *build, uint32_t device, enum tpp
     return tpp_build_transfer(build, device, track, route, alone, latency, port_bytes(collective, group, bytes), like);
 }
 
+static bool sends_leave_leaf(const struct tpp_build *build, uint32_t stage, uint32_t other)
+{
+    return tpp_stages_leave_leaf(build->evaluator, build->strategy, stage < other ? stage : other,
+                                 stage < other ? other : stage);
+}
+
+double tpp_build_send_seconds(const struct tpp_build *build, uint32_t stage, uint32_t other)
+{
+    if (build->options->mode == TPP_SIMULATION_COMPARABLE) /* as the closed forms, one time for all */
+        return build->assembly.send_seconds;
+    return build->send_seconds[sends_leave_leaf(build, stage, other)];
+}
+
 uint32_t tpp_build_send(struct tpp_build *build, uint32_t device, uint32_t to_stage, enum tpp_track track,
                         const struct tpp_graph_task *like)
 {
     const uint32_t p = build->num_stages, stage = device % p;
-    const bool is_up = to_stage == (stage + 1) % p;
+    const bool is_up = to_stage == (stage + 1) % p, is_plain = build->options->mode == TPP_SIMULATION_COMPARABLE;
     struct tpp_build_route *route =
         &build->routes[device][is_up ? TPP_ROUTE_SEND_UP : TPP_ROUTE_SEND_DOWN][TPP_SEND_RECV];
     const struct tpp_links *links = &build->evaluator->links;
@@ -284,21 +300,17 @@ uint32_t tpp_build_send(struct tpp_build *build, uint32_t device, uint32_t to_st
         const double port = port_rate(build) / links->bus_bytes_per_second[TPP_SEND_RECV];
         const double weight = crosses ? 1 / links->send_recv_efficiency_fraction : port;
         struct draft draft = {.num_uses = 0};
-        if (build->options->mode == TPP_SIMULATION_EVENTS) {
+        if (!is_plain) {
             add_use(&draft, device * RESOURCES_PER_DEVICE + (crosses ? NIC_OUT : PORT_OUT), weight);
             add_use(&draft, to * RESOURCES_PER_DEVICE + (crosses ? NIC_IN : PORT_IN), weight);
-            if (crosses && leaf_of(build, stage) != leaf_of(build, to_stage))
+            if (sends_leave_leaf(build, stage, to_stage))
                 add_fabric(build, &draft, stage, weight);
         }
         add_route(build, &draft, TPP_NO_DOMAIN, false, route);
     }
-    const struct tpp_strategy *s = build->strategy;
-    const bool is_cut = s->tensor_parallel > 1 && (s->sequence_parallel || build->evaluator->stack->scatter_gather);
-    const double bytes = (double)build->evaluator->stack->weight_bytes * build->assembly.decoder->tokens *
-                         build->evaluator->model->hidden_size / (is_cut ? s->tensor_parallel : 1);
-    const bool is_plain = build->options->mode == TPP_SIMULATION_COMPARABLE;
-    return tpp_build_transfer(build, device, track, route, build->assembly.send_seconds,
-                              tpp_send_recv_seconds(links, crosses, 1), is_plain ? 0 : bytes, like);
+    const double bytes = tpp_stage_send_bytes(build->evaluator, build->strategy, &build->assembly);
+    return tpp_build_transfer(build, device, track, route, tpp_build_send_seconds(build, stage, to_stage),
+                              tpp_send_recv_seconds(links, crosses, 1, 1), is_plain ? 0 : bytes, like);
 }
 
 uint32_t tpp_build_host_copy(struct tpp_build *build, uint32_t device, double bytes, const struct tpp_graph_task *like)

@@ -99,7 +99,7 @@ static void receive(struct tpp_pen *pen, enum tpp_simulated_pass pass)
     const uint32_t source = source_of(chunk, pass);
     if (source != TPP_ORDER_NO_CHUNK && build->chunks[source].place.stage != chunk->place.stage)
         tpp_pen_compute(pen, 0, (build->assembly.send_device_fraction - (build->assembly.edge_seconds > 0 ? 0 : 1)) *
-                                    build->assembly.send_seconds);
+                                    tpp_build_send_seconds(build, build->chunks[source].place.stage, chunk->place.stage));
 }
 
 /* The closed form of ZeRO-3 (9.2) instead of its transfers. */

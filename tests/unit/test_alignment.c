@@ -106,6 +106,49 @@ static void interleaved_ranks_start_a_chunk_as_many_passes_later_as_they_are_ahe
     release(&scene);
 }
 
+struct gathers {
+    uint32_t chunk;
+    double ready_seconds, before_seconds; /* when the chunk's first gather may start, when the one before it has ended */
+    bool is_found;
+};
+
+static void look_at_gather(const struct tpp_graph_task *task, void *context)
+{
+    struct gathers *gathers = context;
+    assert_string_equal(task->name, "parameter gather");
+    if (task->chunk == gathers->chunk && !gathers->is_found) {
+        gathers->is_found = true;
+        gathers->ready_seconds = task->ready_seconds;
+    }
+    if (!gathers->is_found)
+        gathers->before_seconds = task->end_seconds;
+}
+
+/* 4 chunks a stage, forward in groups of 4: chunk c begins with pass 4 c. Chunks 0 and 1 are asked for when the step begins;
+ * chunk 2 when the first rank comes to pass 4, the first of chunk 1, which is pass 4 - r of rank r, and chunk 3 at pass 8 - r. */
+static void interleaved_ranks_gather_a_chunk_when_the_first_one_comes_to_its_predecessor(void **state)
+{
+    (void)state;
+    struct scene scene;
+    simulate(&scene, "tp=2,pp=4,vp=4,mbs=1,zero=1,sp=1");
+    for (uint32_t r = 0; r < STAGES; r++) {
+        double ends[4 * 8]; /* of forward passes, as they ran */
+        uint32_t count = 0;
+        for (size_t i = 0; i < scene.result->num_ops; i++)
+            if (scene.result->ops[i].stage == r && scene.result->ops[i].pass == TPP_PASS_FORWARD)
+                ends[count++] = scene.result->ops[i].end_seconds;
+        assert_int_equal(count, 4 * 8);
+        for (uint32_t chunk = 0; chunk < 4; chunk++) {
+            struct gathers gathers = {.chunk = chunk * STAGES + r};
+            tpp_simulation_visit_slices(scene.simulation, r, TPP_TRACK_GATHER, look_at_gather, &gathers);
+            const double asked = chunk < 2 ? 0 : ends[4 * (chunk - 1) - r - 1];
+            assert_true(gathers.is_found);
+            CHECK_NUMBER(gathers.ready_seconds, fmax(asked, gathers.before_seconds), 1e-9);
+        }
+    }
+    release(&scene);
+}
+
 /* Latest less earliest start of the second chunk, in backward passes of a chunk. */
 static double spread_of_second_chunk(const struct scene *scene)
 {
@@ -182,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interleaved_ranks_start_a_chunk_as_many_passes_later_as_they_are_ahead),
+        cmocka_unit_test(interleaved_ranks_gather_a_chunk_when_the_first_one_comes_to_its_predecessor),
         cmocka_unit_test(aligned_ranks_start_at_about_the_same_time),
         cmocka_unit_test(without_interleaving_all_but_the_first_stage_start_behind_their_last_pass),
         cmocka_unit_test(switched_off_every_stage_overlaps_its_last_pass),

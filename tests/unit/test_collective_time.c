@@ -54,8 +54,8 @@ static void a_message_to_a_neighbour_has_a_latency_and_a_rate(void **state)
     /* 6.1 P2P: 25 us, then 0.8 of the bus inside a node and 0.85 of a 25 GB/s port outside it. */
     struct tpp_links a100 = links_of("dgx-a100-80g");
     a100.bus_bytes_per_second[TPP_SEND_RECV] = 200e9;
-    CHECK_NUMBER(tpp_send_recv_seconds(&a100, 0, 913e6), 25e-6 + 913e6 / 160e9, 1e-12);
-    CHECK_NUMBER(tpp_send_recv_seconds(&a100, 1, 913e6), 25e-6 + 913e6 / (0.85 * 25e9), 1e-12);
+    CHECK_NUMBER(tpp_send_recv_seconds(&a100, 0, 1, 913e6), 25e-6 + 913e6 / 160e9, 1e-12);
+    CHECK_NUMBER(tpp_send_recv_seconds(&a100, 1, 1, 913e6), 25e-6 + 913e6 / (0.85 * 25e9), 1e-12);
 }
 
 static void one_rank_and_no_bytes_cost_nothing(void **state)
@@ -89,6 +89,27 @@ static void a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf(void **sta
     a100.oversubscription = 2;
     assert_true(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &near, 1e10) == near_before);
     CHECK_NUMBER(tpp_collective_seconds(&a100, TPP_ALL_GATHER, &far, 1e10), 2 * far_before, 0.01);
+}
+
+static void stages_that_send_through_the_spine_share_the_uplinks(void **state)
+{
+    (void)state;
+    /* Leaves of 20 nodes, uplinks for a third of them. A stage of 40 nodes fills the leaf: a third of 0.85 * 25 GB/s. Of 9
+     * nodes, 9 send at once through uplinks for 6.67: 1.35 times the time. Of 5 nodes, none waits. */
+    struct tpp_links links = links_of("dgx-a100-80g");
+    links.nodes_per_leaf = 20;
+    links.oversubscription = 3;
+    CHECK_NUMBER(tpp_stage_uplink_load(&links, 40), 3, 1e-12);
+    CHECK_NUMBER(tpp_stage_uplink_load(&links, 9), 1.35, 1e-12);
+    CHECK_NUMBER(tpp_send_recv_seconds(&links, 1, tpp_stage_uplink_load(&links, 9), 913e6),
+                 25e-6 + 1.35 * 913e6 / (0.85 * 25e9), 1e-12);
+    CHECK_NUMBER(tpp_send_recv_seconds(&links, 1, tpp_stage_uplink_load(&links, 5), 913e6),
+                 25e-6 + 913e6 / (0.85 * 25e9), 1e-12);
+    /* Context parallelism around a ring that leaves the leaf. */
+    const struct tpp_group far = tpp_group_place(32, 8, 8);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_SEND_RECV, &far, 913e6), 25e-6 + 3 * 913e6 / (0.85 * 25e9), 1e-12);
+    links.nodes_per_leaf = 0;
+    CHECK_NUMBER(tpp_stage_uplink_load(&links, 40), 1, 1e-12);
 }
 
 static void a_ring_of_one_port_is_as_fast_as_that_port(void **state)
@@ -171,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_message_to_a_neighbour_has_a_latency_and_a_rate),
         cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
         cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
+        cmocka_unit_test(stages_that_send_through_the_spine_share_the_uplinks),
         cmocka_unit_test(a_ring_of_one_port_is_as_fast_as_that_port),
         cmocka_unit_test(what_leaves_a_node_without_nvlink_passes_its_pcie),
         cmocka_unit_test(a_token_is_sent_once_to_every_node_it_is_wanted_on),
