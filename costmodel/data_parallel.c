@@ -186,8 +186,7 @@ double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const s
         const double na = tpp_gradient_num_buckets(stack, part->replicas, part->mean_parameters, own.gather_bucket_size);
         add_buckets(links, own.reduce, &part->replicas->all, stack->reduce_bytes * part->first_parameters, nb, &reduce);
         if (own.gathers)
-            add_buckets(links, TPP_ALL_GATHER, &part->replicas->shard, stack->weight_bytes * part->mean_parameters, na,
-                        &gather);
+            add_buckets(links, TPP_ALL_GATHER, &part->replicas->shard, part->mean_gathered_bytes, na, &gather);
     }
     const struct cover backward = cover_of(hardware, strategy, step->last_backward_seconds, step->backward_compute_share);
     const struct cover forward = cover_of(hardware, strategy, step->first_forward_seconds, step->forward_compute_share);

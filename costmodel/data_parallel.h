@@ -62,6 +62,7 @@ struct tpp_gradient_part {
     const struct tpp_replicas *replicas;
     double first_parameters;   /* trainable, on one rank of the first stage, which reduces last */
     double mean_parameters;    /* the same, mean of all stages: each gathers before its first pass */
+    double mean_gathered_bytes; /* of those (tpp_stack_gathered_bytes) */
 };
 #define TPP_MAX_GRADIENT_PARTS 2
 

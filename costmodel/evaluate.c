@@ -68,7 +68,7 @@ static double tied_seconds(const struct tpp_evaluator *evaluator, const struct t
 struct slowest {
     struct tpp_stage stage;       /* slowest one */
     double sum_seconds;           /* of all stages */
-    double sum_forward, sum_weight, sum_trainable, sum_expert;
+    double sum_forward, sum_weight, sum_trainable, sum_expert, sum_linear;
     double max_trainable, max_expert, max_tensors;
     double first_backward, first_trainable, first_expert;
 };
@@ -96,6 +96,7 @@ static void add_stage(const struct tpp_evaluator *evaluator, const struct tpp_st
     slowest->sum_weight += times * stage.weight_seconds;
     slowest->sum_trainable += times * stage.trainable_parameters;
     slowest->sum_expert += times * stage.expert_parameters;
+    slowest->sum_linear += times * stage.linear_parameters;
     slowest->max_trainable = fmax(slowest->max_trainable, stage.trainable_parameters);
     slowest->max_expert = fmax(slowest->max_expert, stage.expert_parameters);
     slowest->max_tensors = fmax(slowest->max_tensors, stage.num_parameter_tensors);
@@ -137,10 +138,13 @@ static double gradient_seconds(const struct tpp_evaluator *evaluator, const stru
 {
     const double p = strategy->pipeline_parallel;
     const struct tpp_layer *layer = tpp_stage_layer(assembly, &slowest->stage);
+    const double dense = (slowest->sum_trainable - slowest->sum_expert) / p, experts = slowest->sum_expert / p;
+    const double linear = slowest->sum_linear / p, linear_experts = fmin(linear, experts);
     const struct tpp_gradient_step gradient = {
-        .parts = {{&assembly->replicas, slowest->first_trainable - slowest->first_expert,
-                   (slowest->sum_trainable - slowest->sum_expert) / p},
-                  {&assembly->expert_replicas, slowest->first_expert, slowest->sum_expert / p}},
+        .parts = {{&assembly->replicas, slowest->first_trainable - slowest->first_expert, dense,
+                   tpp_stack_gathered_bytes(evaluator->stack, dense, linear - linear_experts)},
+                  {&assembly->expert_replicas, slowest->first_expert, experts,
+                   tpp_stack_gathered_bytes(evaluator->stack, experts, linear_experts)}},
         .num_parts = evaluator->model->num_experts > 0 ? 2 : 1,
         .last_backward_seconds = slowest->first_backward,
         .first_forward_seconds = slowest->sum_forward / p,

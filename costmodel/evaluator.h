@@ -96,6 +96,7 @@ struct tpp_stage {
     double sharding_seconds;         /* traffic of sharded parameters; part of forward_ and backward_seconds */
     double seconds;                  /* forward, backward, recompute and send */
     double parameters, trainable_parameters, expert_parameters, num_parameter_tensors;
+    double linear_parameters;        /* of the trainable ones, in linears of decoder layers */
 };
 
 /* What one layer of the stage costs. */

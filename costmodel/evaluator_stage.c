@@ -113,7 +113,7 @@ static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluato
     const double layers = (double)evaluator->model->num_layers / strategy->pipeline_parallel;
     const double again = tpp_recomputed_layers(strategy, layers) / layers;
     struct tpp_sharded_work work = {
-        .gathered_bytes = w * layer->parameters,
+        .gathered_bytes = tpp_stack_gathered_bytes(evaluator->stack, layer->parameters, layer->linear_parameters),
         .reduced_parameters = layer->trainable_parameters,
         .forward_seconds = layer->section_seconds[TPP_SECTION_FORWARD],
         .backward_seconds = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
@@ -285,7 +285,9 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * layer->repeated_seconds;
     stage->parameters = L * layer->parameters;
     stage->trainable_parameters = L * layer->trainable_parameters;
-    stage->expert_parameters = tpp_job_is_adapter(evaluator->job) ? 0 : L * layer->expert_parameters;
+    const double trained_layers = tpp_job_is_adapter(evaluator->job) ? 0 : L;
+    stage->expert_parameters = trained_layers * layer->expert_parameters;
+    stage->linear_parameters = trained_layers * layer->linear_parameters;
     stage->num_parameter_tensors = L * layer->num_parameter_tensors;
     const bool shares_ends = strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE;
     stage->has_embedding = shares_ends || stage->is_first;
@@ -305,6 +307,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
         stage->weight_seconds += ends[i]->section_seconds[TPP_SECTION_WEIGHT];
         stage->recompute_seconds += ends[i]->repeated_seconds;
         stage->expert_parameters += ends[i]->expert_parameters;
+        stage->linear_parameters += trained_layers > 0 ? ends[i]->linear_parameters : 0; /* prediction blocks */
         stage->parameters += ends[i]->parameters;
         stage->trainable_parameters += ends[i]->trainable_parameters;
         stage->num_parameter_tensors += ends[i]->num_parameter_tensors;

@@ -149,6 +149,10 @@ void tpp_stack_set_optimizer(struct tpp_stack *stack, enum tpp_optimizer optimiz
 void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
 {
     set_engine_dtypes(stack, job);
+    /* NeMo's and Megatron-Bridge's bf16_with_fp8_mixed set fp8_params or fp8_param_gather; MXFP8 gathers bf16 into the gradient
+       buffer and quantises there (reuse_grad_buf_for_mxfp8_param_ag). */
+    const bool keeps_fp8 = stack->framework == TPP_FRAMEWORK_NEMO && job->precision == TPP_PRECISION_FP8;
+    stack->gathered_linear_bytes = keeps_fp8 ? 1 : stack->weight_bytes;
     stack->optimizer = TPP_OPTIMIZER_ADAMW;
     tpp_stack_set_optimizer(stack, job->optimizer);
     if (job->gradient_type == TPP_GRADIENT_DEFAULT)
@@ -172,6 +176,11 @@ struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
         .gradient_copies = rest - master,
         .moments = moments,
     };
+}
+
+double tpp_stack_gathered_bytes(const struct tpp_stack *stack, double parameters, double linear)
+{
+    return stack->weight_bytes * (parameters - linear) + stack->gathered_linear_bytes * linear;
 }
 
 static bool has_optimizer(const struct tpp_stack *stack)

@@ -80,6 +80,8 @@ struct tpp_stack {
     double memory_bound_factor;       /* U of 5.3: 1.05 TE and compiled, 1.2 Megatron local, 1.25 eager */
     uint32_t weight_bytes;            /* of one weight in compute: 2; 4 for fp32 */
     uint32_t shard_weight_bytes;      /* of one stored (sharded) weight with FSDP: 4, or 2 for pure bf16 */
+    uint32_t gathered_linear_bytes;   /* of one weight of a decoder layer's linears when parameters are gathered: weight_bytes;
+                                         1 where they are kept in FP8 (Megatron-Core's fp8_param_gather) */
     uint32_t gradient_bytes;          /* of one stored gradient: 4 (Megatron bf16), 2 */
     uint32_t reduce_bytes;            /* of one gradient on the wire */
     bool fp32_accumulation;           /* DeepSpeed's bf16 optimizer: an fp32 sum beside the 16-bit gradients, sharded states
@@ -121,6 +123,8 @@ struct tpp_state_bytes {
     double moments;           /* Adam's two: 8; 4 in bf16; 2 in 8 bits, with a scale a block */
 };
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack);
+/* Bytes on the wire when `parameters`, of them `linear` ones in linears of decoder layers, are gathered. */
+double tpp_stack_gathered_bytes(const struct tpp_stack *stack, double parameters, double linear);
 
 /* Contradictions: an optimizer or a type of gradients that the framework or engine lacks, flash3 on a GPU without it (flash_forward_fraction 0), FP8 where the GPU has none, ... */
 enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,

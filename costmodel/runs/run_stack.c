@@ -11,6 +11,9 @@
 /* Transformer Engine is the default implementation of Megatron-Core layers since core 0.7 (2024) and keeps its dummy
  * weight gradients; before, --use-flash-attn names the local layers. */
 #define TRANSFORMER_ENGINE_YEAR 2025
+/* NeMo 2's FP8 recipe keeps parameters in FP8 (fp8_params); the scripts of NeMo-Framework-Launcher before it set fp8 and
+ * fp8_hybrid alone (examples/training/llama/h100/llama2_13b_fp8.sh). */
+#define FP8_PARAMETERS_YEAR 2025
 
 static bool framework_has(const struct tpp_run_facts *facts, const char *word)
 {
@@ -238,6 +241,8 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
     stack->loss_kernel = is_nemo || notes_have(facts, "fused cross entropy") ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;
     if (is_nemo && stack->engine == TPP_ENGINE_MEGATRON)
         stack->gradient_bytes = stack->reduce_bytes = 2; /* its performance recipes keep and reduce bf16 gradients */
+    if (facts->year < FP8_PARAMETERS_YEAR)
+        stack->gathered_linear_bytes = stack->weight_bytes;
 }
 
 /* llm-foundry's MPT (S17): PyTorch's own LayerNorm and GELU are one kernel each; the loss is flash-attention's fused

@@ -47,6 +47,7 @@ struct tpp_unit {
     double other_seconds[TPP_PASS_COUNT];   /* exposed transfers inside */
     double repeated_seconds;                /* selective recomputation, in BACKWARD */
     double elements[TPP_PARAMETERS_COUNT];  /* trainable parameters of a rank */
+    double gather_bytes[TPP_PARAMETERS_COUNT]; /* of them on the wire, behind the optimizer */
     double gathered_bytes;                  /* ZeRO-3: of its weights */
     struct tpp_segment_list *segments;      /* [TPP_PASS_COUNT], when operations are simulated */
 };
@@ -57,7 +58,7 @@ struct tpp_chunk {
     uint32_t num_moe_layers;                /* of them */
     bool has_embedding, has_head;
     double recomputed_fraction;             /* of its layers */
-    double elements[TPP_PARAMETERS_COUNT];
+    double elements[TPP_PARAMETERS_COUNT], gather_bytes[TPP_PARAMETERS_COUNT];
 };
 
 struct tpp_op_tasks { /* of one pass of one micro-batch through one chunk on one device */

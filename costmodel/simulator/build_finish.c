@@ -12,6 +12,7 @@ static struct tpp_graph_task named(const char *name)
 
 struct stage_parameters {
     double elements[TPP_PARAMETERS_COUNT]; /* trainable ones of a rank */
+    double gather_bytes[TPP_PARAMETERS_COUNT];
     double tensors;
 };
 
@@ -19,7 +20,7 @@ static struct stage_parameters parameters_of(const struct tpp_build *build, uint
 {
     const struct tpp_layer *layers[TPP_UNIT_COUNT] = {build->assembly.embedding, build->assembly.decoder,
                                                       build->assembly.moe, build->assembly.head};
-    struct stage_parameters sum = {{0, 0}, 0};
+    struct stage_parameters sum = {0};
     for (uint32_t g = 0; g < build->num_chunks; g++) {
         double counts[TPP_UNIT_COUNT];
         if (build->chunks[g].place.stage != stage)
@@ -27,8 +28,10 @@ static struct stage_parameters parameters_of(const struct tpp_build *build, uint
         tpp_chunk_count_units(&build->chunks[g], counts);
         for (int kind = 0; kind < TPP_UNIT_COUNT; kind++)
             sum.tensors += counts[kind] > 0 ? counts[kind] * layers[kind]->num_parameter_tensors : 0;
-        for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+        for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
             sum.elements[part] += build->chunks[g].elements[part];
+            sum.gather_bytes[part] += build->chunks[g].gather_bytes[part];
+        }
     }
     return sum;
 }
@@ -63,8 +66,10 @@ static void reduce_at_once(struct tpp_build *build, uint32_t stage, enum tpp_par
         build->last_reduce[r * build->num_stages + stage] = task;
 }
 
-static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, enum tpp_parameter_part part, double elements)
+static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, enum tpp_parameter_part part,
+                               const struct stage_parameters *parameters)
 {
+    const double elements = parameters->elements[part];
     const struct tpp_gradient_traffic *traffic = &build->traffic[part];
     if (!traffic->gathers || traffic->gather_overlaps || elements <= 0)
         return TPP_NO_TASK;
@@ -72,7 +77,7 @@ static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, enum tpp
                                                     traffic->gather_bucket_size);
     return add_whole(build, stage, TPP_TRACK_GATHER,
                      part == TPP_PARAMETERS_EXPERT ? TPP_ROUTE_EXPERT_SHARD : TPP_ROUTE_SHARD, TPP_ALL_GATHER, buckets,
-                     build->evaluator->stack->weight_bytes * elements / buckets, "parameter gather");
+                     parameters->gather_bytes[part] / buckets, "parameter gather");
 }
 
 /* First and last stage sum the gradients of their copies of the embedding (2.1); a V-shaped schedule has both on one. */
@@ -187,7 +192,7 @@ void tpp_build_finish(struct tpp_build *build, const struct tpp_cost *cost)
     for (uint32_t stage = 0; stage < build->num_stages; stage++) {
         const struct stage_parameters parameters = parameters_of(build, stage);
         for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
-            tpp_pen_wait(&pen, gather_at_once(build, stage, (enum tpp_parameter_part)part, parameters.elements[part]));
+            tpp_pen_wait(&pen, gather_at_once(build, stage, (enum tpp_parameter_part)part, &parameters));
     }
     build->finish.end =
         add_host_task(build, 0, "fixed", build->evaluator->stack->fixed_seconds, tpp_pen_flush(&pen));

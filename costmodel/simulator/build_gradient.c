@@ -55,6 +55,7 @@ struct gatherer {
     struct tpp_pen *pen;
     enum tpp_parameter_part part;
     double size, left;   /* elements of a bucket, 0: nothing is gathered; what of the latest is not used yet */
+    double bytes;        /* of a bucket */
     uint32_t mark;       /* task after which the next bucket may be asked for */
     uint32_t before;     /* task before the compute that is being written */
     bool is_aligned;     /* all buckets are asked for at once */
@@ -72,8 +73,7 @@ static void gather_bucket(struct gatherer *gatherer, bool moves_mark)
     }
     tpp_pen_wait(pen, tpp_build_joint(pen->build, pen->device, TPP_TRACK_GATHER,
                                       is_expert ? TPP_ROUTE_EXPERT_SHARD : TPP_ROUTE_SHARD, TPP_ALL_GATHER,
-                                      pen->build->evaluator->stack->weight_bytes * gatherer->size, 0, &like,
-                                      gatherer->mark));
+                                      gatherer->bytes, 0, &like, gatherer->mark));
     gatherer->left += gatherer->size;
 }
 
@@ -127,7 +127,9 @@ static struct gatherer start_gathers(struct tpp_pen *pen, enum tpp_parameter_par
     struct gatherer gatherer = {.pen = pen, .part = part, .mark = TPP_NO_TASK, .before = TPP_NO_TASK};
     if (!build->traffic[part].gather_overlaps || build->chunks[pen->chunk].elements[part] <= 0)
         return gatherer;
+    const struct tpp_chunk *chunk = &build->chunks[pen->chunk];
     gatherer.size = bucket_elements(build, part, pen->chunk, build->traffic[part].gather_bucket_size);
+    gatherer.bytes = gatherer.size * chunk->gather_bytes[part] / chunk->elements[part];
     gatherer.is_aligned = build->strategy->virtual_pipeline_stages > 1;
     gatherer.mark = gatherer.is_aligned ? aligned_mark(pen) : tpp_pen_flush(pen);
     gatherer.before = gatherer.mark;

@@ -34,9 +34,15 @@ static void read_layer(const struct tpp_build *build, const struct tpp_layer *la
     const double experts = tpp_job_is_adapter(build->evaluator->job) ? 0 : layer->expert_parameters;
     unit->elements[TPP_PARAMETERS_DENSE] = layer->trainable_parameters - experts;
     unit->elements[TPP_PARAMETERS_EXPERT] = experts;
-    unit->gathered_bytes = build->evaluator->stack->weight_bytes * layer->parameters;
+    const double linear = layer->linear_parameters, linear_experts = fmin(linear, experts);
+    const struct tpp_stack *stack = build->evaluator->stack;
+    const bool trains_linears = !tpp_job_is_adapter(build->evaluator->job);
+    unit->gather_bytes[TPP_PARAMETERS_DENSE] = tpp_stack_gathered_bytes(
+        stack, unit->elements[TPP_PARAMETERS_DENSE], trains_linears ? linear - linear_experts : 0);
+    unit->gather_bytes[TPP_PARAMETERS_EXPERT] = tpp_stack_gathered_bytes(stack, experts, linear_experts);
+    unit->gathered_bytes = tpp_stack_gathered_bytes(stack, layer->parameters, linear);
     if (build->evaluator->job->task == TPP_TASK_QLORA) /* the quantised base travels as it is stored */
-        unit->gathered_bytes -= (build->evaluator->stack->weight_bytes - TPP_NF4_BYTES) * layer->linear_parameters;
+        unit->gathered_bytes -= (stack->weight_bytes - TPP_NF4_BYTES) * linear;
 }
 
 /* Sections that one pass runs: backward of a schedule that does not split it takes the weight gradients with it. */

@@ -53,8 +53,12 @@ static void read_chunk(struct tpp_build *build, struct tpp_chunk *chunk)
     chunk->recomputed_fraction = stage_layers > 0 ? tpp_recomputed_layers(strategy, stage_layers) / stage_layers : 0;
     tpp_chunk_count_units(chunk, counts);
     for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
-        for (int kind = 0; kind < TPP_UNIT_COUNT; kind++)
-            chunk->elements[part] += counts[kind] > 0 ? counts[kind] * build->units[kind].elements[part] : 0;
+        for (int kind = 0; kind < TPP_UNIT_COUNT; kind++) {
+            if (counts[kind] <= 0)
+                continue;
+            chunk->elements[part] += counts[kind] * build->units[kind].elements[part];
+            chunk->gather_bytes[part] += counts[kind] * build->units[kind].gather_bytes[part];
+        }
 }
 
 /* Layers lie on the chunks in model order. */

@@ -2,7 +2,7 @@
 #include "costmodel/data_parallel.h"
 #include "tests/support/shapes.h"
 
-static const double llama3_8b_parameters = 8030261248;
+static const double llama3_8b_parameters = 8030261248, llama3_8b_linear_parameters = 32 * 218103808.0;
 
 struct scene {
     struct tpp_hardware hardware;
@@ -29,7 +29,9 @@ static struct scene scene_of(enum tpp_framework framework, uint32_t reduce_bytes
 static double exposed_seconds_of_share(const struct scene *scene, double compute_seconds, double compute_share)
 {
     const struct tpp_gradient_step step = {
-        .parts = {{&scene->replicas, llama3_8b_parameters, llama3_8b_parameters}}, .num_parts = 1,
+        .parts = {{&scene->replicas, llama3_8b_parameters, llama3_8b_parameters,
+                   tpp_stack_gathered_bytes(&scene->stack, llama3_8b_parameters, llama3_8b_linear_parameters)}},
+        .num_parts = 1,
         .last_backward_seconds = compute_seconds, .first_forward_seconds = compute_seconds,
         .backward_compute_share = compute_share, .forward_compute_share = compute_share};
     return tpp_gradient_exposed_seconds(&scene->hardware, &scene->links, &scene->stack, &scene->strategy, &step);
@@ -73,6 +75,12 @@ static void bytes_a_step_are_example_e11(void **state)
     for (int i = 0; i < TPP_COLLECTIVE_COUNT; i++)
         scene.links.bus_bytes_per_second[i] = 1e9;
     CHECK_NUMBER(exposed_seconds(&scene, 0), 31.619153664, 1e-12); /* rounding */
+    /* FP8 parameters: 6,979,321,856 of the gathered ones are one byte: 63/64 of 25,141,723,136. */
+    scene.stack.framework = TPP_FRAMEWORK_NEMO;
+    scene.job.precision = TPP_PRECISION_FP8;
+    tpp_stack_set_dtypes(&scene.stack, &scene.job);
+    scene.stack.reduce_bytes = 2;
+    CHECK_NUMBER(exposed_seconds(&scene, 0), 24.748883712, 1e-12);
 }
 
 static void megatron_has_one_bucket_when_nothing_overlaps(void **state)
@@ -125,7 +133,8 @@ static void experts_share_the_ports_of_the_rest(void **state)
     const double half = llama3_8b_parameters / 2; /* 21 buckets each */
     const double reduce = 2 * 21 * tpp_collective_seconds(&scene.links, TPP_REDUCE_SCATTER, &scene.replicas.all, 4 * half / 21);
     const double gather = 2 * 21 * tpp_collective_seconds(&scene.links, TPP_ALL_GATHER, &scene.replicas.shard, 2 * half / 21);
-    const struct tpp_gradient_step step = {.parts = {{&scene.replicas, half, half}, {&scene.replicas, half, half}},
+    const struct tpp_gradient_step step = {.parts = {{&scene.replicas, half, half, 2 * half},
+                                                     {&scene.replicas, half, half, 2 * half}},
                                            .num_parts = 2, .last_backward_seconds = 0.2 * reduce,
                                            .backward_compute_share = 1};
     CHECK_NUMBER(tpp_gradient_exposed_seconds(&scene.hardware, &scene.links, &scene.stack, &scene.strategy, &step),

@@ -140,6 +140,25 @@ static void transformer_engine_uses_the_gpus_own_generation(void **state)
     assert_int_equal(stack_of(&facts, a100()).attention, TPP_ATTENTION_FLASH2);
 }
 
+static void nemo_2_keeps_fp8_parameters(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("NeMo/Megatron-Core (dgxc v25.02)", 2025);
+    const struct tpp_gpu gpu = h100();
+    struct tpp_job job = tpp_job_defaults();
+    struct tpp_stack stack;
+    job.precision = TPP_PRECISION_FP8;
+    tpp_run_stack_read(&facts, &gpu, &job, &stack);
+    assert_int_equal(stack.gathered_linear_bytes, 1);
+    job.precision = TPP_PRECISION_MXFP8; /* gathered in bf16, quantised there */
+    tpp_run_stack_read(&facts, &gpu, &job, &stack);
+    assert_int_equal(stack.gathered_linear_bytes, 2);
+    facts = facts_of("NeMo 24.07 container", 2024);
+    job.precision = TPP_PRECISION_FP8;
+    tpp_run_stack_read(&facts, &gpu, &job, &stack);
+    assert_int_equal(stack.gathered_linear_bytes, 2);
+}
+
 /* S21: blocking launches from mid February 2022 on, Omni-Path with one port a ring, 0.30 of all for many, half for point to point. */
 static void bigscience_blocks_launches_from_mid_february(void **state)
 {
@@ -477,6 +496,7 @@ int main(void)
         cmocka_unit_test(latent_attention_on_blackwell_waited_for_its_kernel),
         cmocka_unit_test(early_megatron_has_local_layers_and_dropout),
         cmocka_unit_test(transformer_engine_uses_the_gpus_own_generation),
+        cmocka_unit_test(nemo_2_keeps_fp8_parameters),
         cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
         cmocka_unit_test(megatron_deepspeed_engine_follows_zero_and_stages),
         cmocka_unit_test(llm_foundry_reduces_in_the_dtype_of_its_mode),

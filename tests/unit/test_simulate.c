@@ -1,5 +1,5 @@
 /* One simulated step: options that are refused, what stragglers and links do to a step by hand, memory that runs out. */
-#include "costmodel/simulator/simulate.h"
+#include "costmodel/simulator/slices.h"
 #include "tests/support/failing_alloc.h"
 #include "tests/support/shapes.h"
 
@@ -149,6 +149,52 @@ static void a_slow_network_port_slows_what_passes_it(void **state)
     tpp_evaluator_free(scene.evaluator);
 }
 
+static void add_bytes(const struct tpp_graph_task *task, void *context)
+{
+    *(double *)context += task->bytes;
+}
+
+/* Bytes of the parameters that the first stage gathers. */
+static double gather_bytes(const struct scene *scene, const char *text)
+{
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    const struct tpp_strategy strategy = shape_strategy(text, &scene->job);
+    struct tpp_simulation *simulation;
+    bool done;
+    double bytes = 0;
+    assert_int_equal(tpp_simulation_new(scene->evaluator, &strategy, &options, &simulation, NULL), TPP_OK);
+    assert_int_equal(tpp_simulation_run(simulation, UINT64_MAX, &done, NULL), TPP_OK);
+    tpp_simulation_visit_slices(simulation, 0, TPP_TRACK_GATHER, add_bytes, &bytes);
+    tpp_simulation_free(simulation);
+    return bytes;
+}
+
+static void fp8_parameters_are_gathered_in_a_byte(void **state)
+{
+    (void)state;
+    struct scene scene;
+    /* 6.979e9 of 8.030e9 parameters are in linears. FSDP gathers layers a second time for backward, embedding and head once. */
+    static const struct {
+        const char *text;
+        enum tpp_engine engine;
+        double expected;
+    } rows[] = {
+        {"tp=8,mbs=1,zero=1,sp=1,overlap_grad_reduce=0,overlap_param_gather=0", TPP_ENGINE_MEGATRON, (1.051 * 2 + 6.979) / 16.06},
+        {"tp=8,mbs=1,zero=1,sp=1", TPP_ENGINE_MEGATRON, (1.051 * 2 + 6.979) / 16.06},
+        {"mbs=1,zero=3", TPP_ENGINE_FSDP2, (1.051 * 2 + 2 * 6.979) / (1.051 * 2 + 4 * 6.979)},
+    };
+    make_scene(&scene, TPP_FRAMEWORK_NEMO, 64, 64);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        scene.stack.engine = rows[i].engine;
+        scene.stack.gathered_linear_bytes = 2;
+        const double bf16 = gather_bytes(&scene, rows[i].text);
+        scene.stack.gathered_linear_bytes = 1;
+        const double fp8 = gather_bytes(&scene, rows[i].text);
+        CHECK_NUMBER(fp8 / bf16, rows[i].expected, 0.002);
+    }
+    tpp_evaluator_free(scene.evaluator);
+}
+
 static void a_single_hardware_queue_takes_the_overlap_from_fsdp(void **state)
 {
     (void)state;
@@ -215,6 +261,7 @@ int main(void)
         cmocka_unit_test(one_stage_has_no_bubble),
         cmocka_unit_test(passes_are_reported_stage_by_stage),
         cmocka_unit_test(a_slow_network_port_slows_what_passes_it),
+        cmocka_unit_test(fp8_parameters_are_gathered_in_a_byte),
         cmocka_unit_test(a_single_hardware_queue_takes_the_overlap_from_fsdp),
         cmocka_unit_test(tensor_parallelism_across_nodes_meets_gradients_on_the_port),
         cmocka_unit_test(running_out_of_memory_is_reported_wherever_it_happens),
