@@ -108,9 +108,12 @@ static void set_engine_dtypes(struct tpp_stack *stack, const struct tpp_job *job
     const uint32_t w = fp32 ? 4 : 2;
     stack->fp32_accumulation = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE && !fp16 && !fp32;
     stack->weight_bytes = stack->shard_weight_bytes = w;
-    if (tpp_engine_is_fsdp(stack->engine)) { /* fp32 shards, compute in w, reduced in fp32 */
+    if (tpp_engine_is_fsdp(stack->engine)) {
+        /* fp32 shards and their gradients, compute in w; reduced in fp32, but accelerate's policy has one type for parameters
+           and reductions (FullyShardedDataParallelPlugin.set_mixed_precision) */
         stack->shard_weight_bytes = tpp_job_is_adapter(job) ? w : 4;
-        stack->gradient_bytes = stack->reduce_bytes = 4;
+        stack->gradient_bytes = 4;
+        stack->reduce_bytes = stack->framework == TPP_FRAMEWORK_HF_TRAINER ? w : 4;
         stack->optimizer_bytes = 8;
         return;
     }

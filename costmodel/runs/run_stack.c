@@ -295,6 +295,8 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
     stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
     stack->keeps_logits = keeps_logits(facts);
     stack->peft_adapters = !has_own_adapters(facts);
+    if (framework_has(facts, "AutoModel")) /* no accelerate: its own MixedPrecisionPolicy has reduce_dtype float32 */
+        stack->reduce_bytes = 4;
     if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
         stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
     if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile"))

@@ -190,7 +190,7 @@ static void gradients_appear_in_backward_and_copies_in_the_step(void **state)
     /* FSDP, one micro-batch, sharded over 4: 4 B of weights, 4 of gradients and 8 of moments a parameter, all /4. Six layers
      * of 1000 parameters, 400 and 500 at the ends: 6900 in all, gradients 6900 bytes, moments 13800. */
     struct scene scene;
-    open_scene(&scene, TPP_FRAMEWORK_HF_TRAINER);
+    open_scene(&scene, TPP_FRAMEWORK_LLM_FOUNDRY);
     scene.strategy.num_micro_batches = 1;
     scene.strategy.zero_stage = 3;
     scene.walk.shard_ranks = scene.walk.expert_shard_ranks = 4;

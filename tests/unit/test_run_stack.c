@@ -159,6 +159,18 @@ static void nemo_2_keeps_fp8_parameters(void **state)
     assert_int_equal(stack.gathered_linear_bytes, 2);
 }
 
+static void automodel_has_no_policy_of_accelerate(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("NeMo AutoModel (PyTorch FSDP2)", 2026);
+    facts.parallel.fsdp = TPP_RUN_YES;
+    facts.parallel.zero_stage = 3;
+    assert_true(tpp_engine_is_fsdp(stack_of(&facts, h100()).engine));
+    assert_int_equal(stack_of(&facts, h100()).reduce_bytes, 4);
+    facts.framework = "HF Trainer";
+    assert_int_equal(stack_of(&facts, h100()).reduce_bytes, 2);
+}
+
 /* S21: blocking launches from mid February 2022 on, Omni-Path with one port a ring, 0.30 of all for many, half for point to point. */
 static void bigscience_blocks_launches_from_mid_february(void **state)
 {
@@ -497,6 +509,7 @@ int main(void)
         cmocka_unit_test(early_megatron_has_local_layers_and_dropout),
         cmocka_unit_test(transformer_engine_uses_the_gpus_own_generation),
         cmocka_unit_test(nemo_2_keeps_fp8_parameters),
+        cmocka_unit_test(automodel_has_no_policy_of_accelerate),
         cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
         cmocka_unit_test(megatron_deepspeed_engine_follows_zero_and_stages),
         cmocka_unit_test(llm_foundry_reduces_in_the_dtype_of_its_mode),

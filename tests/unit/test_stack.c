@@ -142,6 +142,8 @@ static void gradients_take_the_type_that_is_asked_for(void **state)
     stack = with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP2, &job);
     assert_int_equal(stack.gradient_bytes, 4);
     assert_int_equal(stack.reduce_bytes, 2);
+    job.gradient_type = TPP_GRADIENT_FP32;
+    assert_int_equal(with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP2, &job).reduce_bytes, 4);
     /* Summed in fp32, fp16 gradients need no copy for the optimizer: 2 + 4 + 12 bytes, as of bf16, in place of 20. */
     job.precision = TPP_PRECISION_FP16;
     job.gradient_type = TPP_GRADIENT_FP32;
@@ -150,6 +152,21 @@ static void gradients_take_the_type_that_is_asked_for(void **state)
     assert_int_equal(stack.reduce_bytes, 4);
     CHECK_NUMBER(stack.optimizer_bytes, 12, 0);
     assert_int_equal(tpp_stack_state_bytes(&stack).gradient_copies, 0);
+}
+
+/* accelerate, FullyShardedDataParallelPlugin.set_mixed_precision: MixedPrecision(param_dtype=dtype, reduce_dtype=dtype,
+ * buffer_dtype=dtype). torchtitan's mixed_precision_reduce and llm-foundry's DEFAULT are fp32. */
+static void accelerate_reduces_what_it_computes_in(void **state)
+{
+    struct tpp_job job = shape_job(8, 2048, 8);
+    (void)state;
+    const struct tpp_stack stack = with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP1, &job);
+    assert_int_equal(stack.reduce_bytes, 2);
+    assert_int_equal(stack.gradient_bytes, 4);
+    assert_int_equal(with_job(TPP_FRAMEWORK_TORCHTITAN, TPP_ENGINE_FSDP2, &job).reduce_bytes, 4);
+    assert_int_equal(with_job(TPP_FRAMEWORK_LLM_FOUNDRY, TPP_ENGINE_FSDP1, &job).reduce_bytes, 4);
+    job.precision = TPP_PRECISION_FP32;
+    assert_int_equal(with_job(TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP1, &job).reduce_bytes, 4);
 }
 
 static void what_a_framework_lacks_is_refused(void **state)
@@ -219,6 +236,7 @@ int main(void)
         cmocka_unit_test(states_have_names),
         cmocka_unit_test(optimizers_narrow_the_moments),
         cmocka_unit_test(gradients_take_the_type_that_is_asked_for),
+        cmocka_unit_test(accelerate_reduces_what_it_computes_in),
         cmocka_unit_test(what_a_framework_lacks_is_refused),
         cmocka_unit_test(names_read_back),
     };
