@@ -241,6 +241,10 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
     stack->loss_kernel = is_nemo || notes_have(facts, "fused cross entropy") ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;
     if (is_nemo && stack->engine == TPP_ENGINE_MEGATRON)
         stack->gradient_bytes = stack->reduce_bytes = 2; /* its performance recipes keep and reduce bf16 gradients */
+    /* Megatron-LM's main of 22 March 2021: every tensor-parallel rank sends the whole tensor (communicate of megatron/training.py);
+       "Break up tensors sent between pipeline stages" (27fc468) was merged after it. */
+    if (framework_has(facts, "8aa4619"))
+        stack->scatter_gather = false;
     if (facts->year < FP8_PARAMETERS_YEAR)
         stack->gathered_linear_bytes = stack->weight_bytes;
 }

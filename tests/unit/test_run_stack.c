@@ -159,6 +159,15 @@ static void nemo_2_keeps_fp8_parameters(void **state)
     assert_int_equal(stack.gathered_linear_bytes, 2);
 }
 
+static void megatron_of_march_2021_sends_whole_tensors(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-LM 8aa4619 (2021)", 2021);
+    assert_false(stack_of(&facts, a100()).scatter_gather);
+    facts.framework = "Megatron-LM (2021)"; /* SC'21, section 4.1 */
+    assert_true(stack_of(&facts, a100()).scatter_gather);
+}
+
 static void automodel_has_no_policy_of_accelerate(void **state)
 {
     (void)state;
@@ -509,6 +518,7 @@ int main(void)
         cmocka_unit_test(early_megatron_has_local_layers_and_dropout),
         cmocka_unit_test(transformer_engine_uses_the_gpus_own_generation),
         cmocka_unit_test(nemo_2_keeps_fp8_parameters),
+        cmocka_unit_test(megatron_of_march_2021_sends_whole_tensors),
         cmocka_unit_test(automodel_has_no_policy_of_accelerate),
         cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
         cmocka_unit_test(megatron_deepspeed_engine_follows_zero_and_stages),
