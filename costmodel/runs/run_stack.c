@@ -523,6 +523,10 @@ void tpp_run_overlap_read(const struct tpp_run_facts *facts, const struct tpp_st
     case TPP_FRAMEWORK_NANOTRON:
     case TPP_FRAMEWORK_COUNT:
         gradients = parameters = tpp_engine_is_fsdp(stack->engine);
+        /* OneFlow's collectives have streams of their own (collective boxing), but its GPT puts them on the compute stream with
+           tensor parallelism (OneFlow-Benchmark, oneflow_gpt/training.py: nccl_use_compute_stream). */
+        if (framework_has(facts, "OneFlow"))
+            gradients = strategy->tensor_parallel == 1;
         break;
     }
     if (stack->engine == TPP_ENGINE_DEEPSPEED && strategy->zero_stage == 3)

@@ -434,6 +434,20 @@ static void overlap_follows_framework_and_notes(void **state)
     }
 }
 
+static void oneflow_overlaps_without_tensor_parallelism(void **state)
+{
+    (void)state;
+    const struct tpp_run_facts facts = facts_of("OneFlow 0.3.5", 2021);
+    const struct tpp_stack stack = stack_of(&facts, a100());
+    for (uint32_t tensor = 1; tensor <= 8; tensor *= 8) {
+        struct tpp_strategy strategy = tpp_strategy_defaults();
+        strategy.tensor_parallel = tensor;
+        tpp_run_overlap_read(&facts, &stack, &strategy);
+        assert_int_equal(strategy.overlap_grad_reduce, tensor == 1);
+        assert_false(strategy.overlap_param_gather);
+    }
+}
+
 /* NeMo packs SQuAD for fine-tuning; packing for pretraining, or by others, leaves attention over the whole sequence. */
 static void packed_fine_tuning_attends_within_documents(void **state)
 {
@@ -531,6 +545,7 @@ int main(void)
         cmocka_unit_test(paddle_splits_its_linears_and_paddlenlp_fuses_kernels),
         cmocka_unit_test(internevo_reduces_bf16_gradients),
         cmocka_unit_test(overlap_follows_framework_and_notes),
+        cmocka_unit_test(oneflow_overlaps_without_tensor_parallelism),
         cmocka_unit_test(packed_fine_tuning_attends_within_documents),
         cmocka_unit_test(networks_are_read_from_their_text),
         cmocka_unit_test(an_unknown_gpu_has_no_profile),
