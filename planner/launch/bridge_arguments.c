@@ -87,6 +87,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.moe_flex_dispatcher_backend", TPP_SET_CHOICE, RULE(flex_backend), "deepep|hybridep"},
     {"model.moe_shared_expert_overlap", TPP_SET_SWITCH, RULE(shared_expert_overlap), NULL},
     {"model.moe_token_dispatcher_type", TPP_SET_CHOICE, RULE(dispatcher), "allgather|alltoall|alltoall_seq|flex"},
+    {"model.num_layers", TPP_SET_NUMBER, RULE(num_layers), NULL}, /* where the recipe's model is not known */
     {"model.num_layers_in_first_pipeline_stage", TPP_SET_NUMBER, RULE(first_stage_layers), NULL},
     {"model.num_layers_in_last_pipeline_stage", TPP_SET_NUMBER, RULE(last_stage_layers), NULL},
     {"model.overlap_moe_expert_parallel_comm", TPP_SET_SWITCH, RULE(overlap_expert_comm), NULL},

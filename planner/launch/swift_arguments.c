@@ -244,14 +244,15 @@ enum tpp_code tpp_swift_read(struct tpp_shell_words words, const struct tpp_shel
     return TPP_OK;
 }
 
-/* Divides by everything: four layers a chunk, 64 heads a rank. */
+/* Divides by everything, where nothing is known: four layers a chunk, 64 heads a rank. */
 static void set_neutral_shape(struct tpp_rule_settings *rules)
 {
     int64_t chunks = rules->virtual_stages_per_rank != TPP_RULE_UNSET ? rules->virtual_stages_per_rank : 1;
     int64_t first = rules->first_stage_layers != TPP_RULE_UNSET ? rules->first_stage_layers : 4 * chunks;
     int64_t last = rules->last_stage_layers != TPP_RULE_UNSET ? rules->last_stage_layers : 4 * chunks;
-    rules->num_layers =
-        rules->pipeline_parallel > 1 ? first + last + 4 * chunks * (rules->pipeline_parallel - 2) : first;
+    if (rules->num_layers == 0)
+        rules->num_layers =
+            rules->pipeline_parallel > 1 ? first + last + 4 * chunks * (rules->pipeline_parallel - 2) : first;
     if (rules->pipeline_layout != NULL)
         rules->num_layers = tpp_layout_read(rules->pipeline_layout).num_layers;
     rules->num_attention_heads = rules->num_query_groups = 64 * rules->tensor_parallel * rules->context_parallel;

@@ -253,6 +253,22 @@ static void test_every_recipe_is_of_a_shipped_model(void **state)
     assert_null(tpp_bridge_recipe_of(&other, TPP_TASK_PRETRAIN));
 }
 
+/* Field case C07: 40 layers on 2 stages do not make 12 chunks, whatever else the recipe's model is. */
+static void test_the_layers_of_an_unknown_recipe_are_asked(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "torchrun --nnodes=2 --nproc_per_node=8 run_recipe.py --recipe qwen35_vl_35b_a3b_sft_config "
+                    "model.num_layers=40 model.pipeline_model_parallel_size=2 "
+                    "model.virtual_pipeline_model_parallel_size=12");
+    assert_null(tpp_bridge_model(tpp_bridge_recipe(&r.arguments)));
+    r.settings.rules.world_size = 16;
+    tpp_swift_set_shape(&r.settings, NULL);
+    tpp_megatron_find_violations(&r.arguments, &r.settings.rules, TPP_RELEASE_NEWEST, 1, &r.problems);
+    assert_non_null(find(&r, "ML-12"));
+    release_reading(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_overrides_of_the_shape),
         cmocka_unit_test(test_a_size_cannot_be_null),
         cmocka_unit_test(test_a_known_recipe_sets_its_sizes),
+        cmocka_unit_test(test_the_layers_of_an_unknown_recipe_are_asked),
         cmocka_unit_test(test_recipes_are_sorted),
         cmocka_unit_test(test_every_recipe_is_of_a_shipped_model),
     };
