@@ -53,10 +53,11 @@ bool tpp_launch_trains(const struct tpp_job_inputs *inputs, struct tpp_error *er
     struct tpp_launch_request request = {
         .model = &inputs->model, .hardware = &inputs->hardware, .job = &inputs->job, .stack = &inputs->stack};
     request.release = tpp_rules_release(&inputs->stack);
-    return inputs->stack.framework == TPP_FRAMEWORK_MEGATRON_LM ||
-           tpp_launch_check_job(&request, err) != TPP_E_UNSUPPORTED ||
-           (strcmp(err->where, "job.precision") != 0 && strcmp(err->where, "job.task") != 0 &&
-            strcmp(err->where, "job.optimizer") != 0 && strcmp(err->where, "job.gradient_type") != 0);
+    if (tpp_launch_check_job(&request, err) != TPP_E_UNSUPPORTED)
+        return true;
+    const bool is_state = strcmp(err->where, "job.optimizer") == 0 || strcmp(err->where, "job.gradient_type") == 0;
+    const bool is_training = strcmp(err->where, "job.precision") == 0 || strcmp(err->where, "job.task") == 0;
+    return !is_state && (!is_training || inputs->stack.framework == TPP_FRAMEWORK_MEGATRON_LM);
 }
 
 /* `texts` must outlive *request. */

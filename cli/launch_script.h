@@ -17,8 +17,8 @@ struct tpp_launch_choices {
 /* The release of the framework: what --framework-version names, or the newest known. TPP_E_USAGE when it names none.
  * Frameworks that do not carry Megatron-LM's numbers always have the newest. */
 enum tpp_code tpp_launch_release(const struct tpp_stack *stack, enum tpp_release *release, struct tpp_error *err);
-/* False, with *err, when the framework has not the job's precision, task or types of states, whatever the plan. Not
- * asked of Megatron-LM, whose costs stand for loops of one's own on Megatron Core too. */
+/* False, with *err, when the framework, or this release, has not the job's precision, task or types of states, whatever
+ * the plan. Of Megatron-LM, whose costs stand for loops of one's own on Megatron Core too, only the types are asked. */
 bool tpp_launch_trains(const struct tpp_job_inputs *inputs, struct tpp_error *err);
 /* Appends one script that holds everything; fails as tpp_launch_emit does. */
 enum tpp_code tpp_launch_script(const struct tpp_job_inputs *inputs, const struct tpp_strategy *strategy,

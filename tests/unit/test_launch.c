@@ -545,6 +545,15 @@ static void test_recomputation_and_offload_are_said(void **state)
     check_value(&run, "--exp-avg-dtype", "bf16");
     check_value(&run, "--exp-avg-sq-dtype", "bf16");
     script_run_release(&run);
+    c.request.release = TPP_RELEASE_0_12; /* whose choices are fp32, fp16 and fp8 */
+    check_refused(&c, TPP_E_UNSUPPORTED, "job.optimizer");
+    c.job.optimizer = TPP_OPTIMIZER_ADAMW;
+    c.job.gradient_type = TPP_GRADIENT_BF16;
+    c.request.release = TPP_RELEASE_0_11;
+    check_refused(&c, TPP_E_UNSUPPORTED, "job.gradient_type");
+    c.job.gradient_type = TPP_GRADIENT_DEFAULT;
+    c.job.optimizer = TPP_OPTIMIZER_ADAMW_BF16;
+    c.request.release = TPP_RELEASE_NEWEST;
     c.strategy.zero_stage = 0;
     check_refused(&c, TPP_E_STRATEGY, "ML-48");
     c.strategy.zero_stage = 1;
