@@ -17,6 +17,7 @@ tp-plan, `--json` is added) by name, and what must hold. A value is named by its
   {"last": V, "of": [V...]}             V is the largest
   {"order": [V...], "as": [X...], "spearman": R}  rank correlation of V and X of at least R
   {"contains": V, "text": T}            the text V (or the answer of command V as text) contains T, upper or lower case
+  {"lacks": V, "text": T}               it does not
   {"exit": C, "is": N}                  command C ended with status N
 
 "text_commands" are commands without `--json`; "NAME.text" is what they print.
@@ -102,6 +103,9 @@ def check(answers, expectation):
         found = look_up(answers, expectation["contains"])
         text = found if isinstance(found, str) else json.dumps(found)
         return None if expectation["text"].lower() in text.lower() else f"found {text[:300]!r}"
+    if "lacks" in expectation:
+        text = json.dumps(look_up(answers, expectation["lacks"]))
+        return None if expectation["text"].lower() not in text.lower() else f"found {text[:300]!r}"
     if "exit" in expectation:
         found = answers[expectation["exit"]]["exit_status"]
         return None if found == expectation["is"] else f"exit status {found}"
