@@ -109,11 +109,11 @@ static double own_transfer_seconds(const struct tpp_layer *layer, enum tpp_secti
 static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                             const struct tpp_layer *layer)
 {
-    const double w = evaluator->stack->weight_bytes;
+    const struct tpp_stack *stack = evaluator->stack;
     const double layers = (double)evaluator->model->num_layers / strategy->pipeline_parallel;
     const double again = tpp_recomputed_layers(strategy, layers) / layers;
     struct tpp_sharded_work work = {
-        .gathered_bytes = tpp_stack_gathered_bytes(evaluator->stack, layer->parameters, layer->linear_parameters),
+        .gathered_bytes = tpp_stack_gathered_bytes(stack, layer->parameters, layer->linear_parameters),
         .reduced_parameters = layer->trainable_parameters,
         .forward_seconds = layer->section_seconds[TPP_SECTION_FORWARD],
         .backward_seconds = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
@@ -124,7 +124,7 @@ static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluato
                                      again * own_transfer_seconds(layer, TPP_SECTION_FORWARD),
     };
     if (evaluator->job->task == TPP_TASK_QLORA) /* the quantised base travels as it is stored */
-        work.gathered_bytes -= (w - TPP_NF4_BYTES) * layer->linear_parameters;
+        work.gathered_bytes -= (stack->gathered_linear_bytes - TPP_NF4_BYTES) * layer->linear_parameters;
     return work;
 }
 

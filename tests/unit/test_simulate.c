@@ -195,6 +195,30 @@ static void fp8_parameters_are_gathered_in_a_byte(void **state)
     tpp_evaluator_free(scene.evaluator);
 }
 
+/* Whatever trained weights are kept in, a frozen base in four bits travels as it is stored. */
+static void a_quantised_base_is_gathered_as_it_is_stored(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct tpp_cost plain, fp8;
+    static const char *const text = "mbs=1,zero=3";
+    make_scene(&scene, TPP_FRAMEWORK_NEMO, 64, 64);
+    tpp_evaluator_free(scene.evaluator);
+    scene.job.task = TPP_TASK_QLORA;
+    scene.job.lora_rank = 16;
+    tpp_stack_set_engine(&scene.stack, TPP_ENGINE_FSDP2, &scene.hardware.gpu, &scene.job);
+    assert_int_equal(tpp_evaluator_new(&scene.model, &scene.hardware, &scene.job, &scene.stack, &scene.evaluator, NULL),
+                     TPP_OK);
+    const struct tpp_strategy strategy = shape_strategy(text, &scene.job);
+    const double bytes = gather_bytes(&scene, text);
+    assert_int_equal(tpp_evaluator_cost(scene.evaluator, &strategy, &plain, NULL), TPP_OK);
+    scene.stack.gathered_linear_bytes = 1;
+    CHECK_NUMBER(gather_bytes(&scene, text), bytes, 1e-12);
+    assert_int_equal(tpp_evaluator_cost(scene.evaluator, &strategy, &fp8, NULL), TPP_OK);
+    CHECK_NUMBER(fp8.step_seconds, plain.step_seconds, 1e-12);
+    tpp_evaluator_free(scene.evaluator);
+}
+
 static void a_single_hardware_queue_takes_the_overlap_from_fsdp(void **state)
 {
     (void)state;
@@ -262,6 +286,7 @@ int main(void)
         cmocka_unit_test(passes_are_reported_stage_by_stage),
         cmocka_unit_test(a_slow_network_port_slows_what_passes_it),
         cmocka_unit_test(fp8_parameters_are_gathered_in_a_byte),
+        cmocka_unit_test(a_quantised_base_is_gathered_as_it_is_stored),
         cmocka_unit_test(a_single_hardware_queue_takes_the_overlap_from_fsdp),
         cmocka_unit_test(tensor_parallelism_across_nodes_meets_gradients_on_the_port),
         cmocka_unit_test(running_out_of_memory_is_reported_wherever_it_happens),
