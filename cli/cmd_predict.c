@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/cost_strategy.h"
 #include "cli/explain.h"
+#include "cli/explain_peak.h"
 #include "cli/job_options.h"
 #include "cli/launch_script.h"
 #include "cli/measured.h"
@@ -25,7 +26,7 @@ struct predict_arguments {
 #define ARG(field) offsetof(struct predict_arguments, field)
 
 static const struct tpp_option predict_options[] = {
-    {"explain", 'e', TPP_OPTION_FLAG, ARG(explain), .help = "show every term of time and memory as a tree"},
+    {"explain", 'e', TPP_OPTION_FLAG, ARG(explain), .help = "show every term of time and memory as a tree, and the largest tensors at the peak"},
     {"measured-step-seconds", 0, TPP_OPTION_NUMBER, ARG(measured_step_seconds), "SECONDS", .min = 1e-9,
      .help = "compare with a measured step, and say when physics forbids it"},
     {"json", 0, TPP_OPTION_FLAG, ARG(json), .help = "print one JSON object"},
@@ -48,6 +49,7 @@ struct prediction {
     struct tpp_stage_cost *stages; /* owned */
     struct tpp_simulated simulated; /* all zero when it was not asked for */
     struct tpp_replay_answer replay; /* owned */
+    struct tpp_explained_peak peak;  /* with --explain */
 };
 
 static enum tpp_code answer_as_json(const struct predict_arguments *arguments, const struct prediction *prediction,
@@ -65,8 +67,10 @@ static enum tpp_code answer_as_json(const struct predict_arguments *arguments, c
     if (prediction->simulated.simulation != NULL)
         tpp_simulated_add_json(&prediction->simulated, &prediction->plan, &writer, writer.root);
     tpp_replay_add_json(&prediction->replay, &writer, writer.root);
-    if (arguments->explain)
-        tpp_explain_add_json(&prediction->plan.cost, &writer, writer.root);
+    if (arguments->explain) {
+        struct cJSON *explain = tpp_explain_add_json(&prediction->plan.cost, &writer, writer.root);
+        tpp_explained_peak_add_json(&prediction->peak, &writer, explain);
+    }
     if (arguments->measured_step_seconds != TPP_OPTION_ABSENT) {
         const struct tpp_measured measured =
             tpp_measured_compare(arguments->measured_step_seconds, &prediction->inputs, &prediction->plan.cost);
@@ -101,6 +105,9 @@ static enum tpp_code answer_as_text(const struct predict_arguments *arguments, c
         tpp_text_append(&answer->text, "\n");
         tpp_explain_append(&prediction->plan.cost, &answer->text);
         tpp_explain_append_states(&prediction->inputs.stack, &answer->text);
+        tpp_text_append(&answer->text, "\n");
+        if (!tpp_explained_peak_append(&prediction->peak, answer))
+            return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory");
     }
     return TPP_OK;
 }
@@ -126,6 +133,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
         code = tpp_simulated_write_trace(&arguments->simulated, &prediction.simulated, err);
     if (code == TPP_OK)
         code = tpp_replay_run(&arguments->replay, &prediction.inputs, &prediction.plan, &prediction.replay, err);
+    if (code == TPP_OK && arguments->explain)
+        code = tpp_explained_peak_find(&prediction.inputs, &prediction.plan, &prediction.peak, err);
     if (code == TPP_OK)
         code = arguments->json ? answer_as_json(arguments, &prediction, answer, err)
                                : answer_as_text(arguments, &prediction, answer, err);
@@ -140,7 +149,7 @@ const struct tpp_command tpp_command_predict = {
     .summary = "predict time and memory of one plan in full",
     .about =
         "Predicts one optimizer step of one strategy: time with its 90 % interval, memory of every pipeline stage, "
-        "bubble, exposed communication and risks; --explain shows every term, --simulate the step as events.",
+        "bubble, exposed communication and risks; --explain shows every term and what is alive at the peak, --simulate the step as events.",
     .parts = predict_parts,
     .examples = {{"tp-plan predict --model=codellama-34b --cluster=dgx-a100-80g --nodes=4 --seq-length=16384 "
                   "--global-batch-size=128 --strategy=tp=4,pp=2,mbs=1,zero=1,sp=1,recompute=full",

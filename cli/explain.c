@@ -141,10 +141,11 @@ static void add_tree(const struct tree *tree, const char *key, struct tpp_json_w
     }
 }
 
-void tpp_explain_add_json(const struct tpp_cost *cost, struct tpp_json_writer *writer, struct cJSON *parent)
+struct cJSON *tpp_explain_add_json(const struct tpp_cost *cost, struct tpp_json_writer *writer, struct cJSON *parent)
 {
     const struct tree time = time_tree(cost), memory = memory_tree(cost);
     struct cJSON *object = tpp_json_add_object(writer, parent, "explain");
     add_tree(&time, "time", writer, object);
     add_tree(&memory, "memory", writer, object);
+    return object;
 }

@@ -9,7 +9,8 @@
 void tpp_explain_append(const struct tpp_cost *cost, struct tpp_text *out);
 /* What makes up the static bytes: "one trained parameter takes weights 2, gradients 4, ... bytes". */
 void tpp_explain_append_states(const struct tpp_stack *stack, struct tpp_text *out);
-/* "explain": {"time": NODE, "memory": NODE}; NODE is {"name", "seconds" or "bytes", "children": [NODE...]}. */
-void tpp_explain_add_json(const struct tpp_cost *cost, struct tpp_json_writer *writer, struct cJSON *parent);
+/* "explain": {"time": NODE, "memory": NODE}; NODE is {"name", "seconds" or "bytes", "children": [NODE...]}. Returns the
+ * object: more may be added. */
+struct cJSON *tpp_explain_add_json(const struct tpp_cost *cost, struct tpp_json_writer *writer, struct cJSON *parent);
 
 #endif

@@ -177,6 +177,9 @@ static void run_pass(struct tpp_tracer *tracer, const struct tpp_pass *pass)
     struct tpp_trace_slot *slot = &slots[pass->chunk];
     tracer->micro_batch = pass->micro_batch;
     build_programs(tracer, slots->length);
+    tracer->phase = pass->kind == TPP_PASS_FORWARD    ? TPP_TRACE_FORWARD
+                    : pass->kind == TPP_PASS_BACKWARD ? TPP_TRACE_BACKWARD
+                                                      : TPP_TRACE_WEIGHT;
     if (pass->kind == TPP_PASS_FORWARD)
         tpp_trace_forward(tracer, chunk, slot);
     else if (pass->kind == TPP_PASS_BACKWARD)
@@ -192,11 +195,13 @@ enum tpp_code tpp_tracer_step(struct tpp_tracer *tracer, struct tpp_error *err)
         tracer->slots[(size_t)i * tracer->order.num_chunks].length = draw_length(tracer);
     tracer->micro_batch = 0;
     tracer->layer = TPP_TRACE_NO_LAYER;
+    tracer->phase = TPP_TRACE_OUTSIDE;
     tpp_trace_gather_root(tracer);
     for (size_t i = 0; i < tracer->order.num_passes && !tracer->failed; i++)
         run_pass(tracer, &tracer->order.passes[i]);
     tracer->micro_batch = 0;
     tracer->layer = TPP_TRACE_NO_LAYER;
+    tracer->phase = TPP_TRACE_OPTIMIZER;
     tpp_ids_release(tracer, &tracer->step_tensors, 0);
     tpp_trace_finish(tracer);
     tpp_trace_optimizer(tracer, tracer->num_steps++ == 0);

@@ -33,6 +33,16 @@ enum tpp_trace_kind {
     TPP_TRACE_FINISH, /* what was issued on `stream` up to here is done */
 };
 
+/* What the rank is at when it allocates or frees. */
+enum tpp_trace_phase {
+    TPP_TRACE_OUTSIDE, /* set-up, the start of a step, and what is made once for good: no micro-batch's */
+    TPP_TRACE_FORWARD,
+    TPP_TRACE_LOSS,
+    TPP_TRACE_BACKWARD,
+    TPP_TRACE_WEIGHT, /* weight gradients, where they are passes of their own */
+    TPP_TRACE_OPTIMIZER,
+};
+
 #define TPP_TRACE_COMPUTE_STREAM 0
 #define TPP_TRACE_COMMUNICATION_STREAM 1
 #define TPP_TRACE_NO_LAYER UINT32_MAX
@@ -40,6 +50,7 @@ enum tpp_trace_kind {
 struct tpp_trace_event {
     uint8_t kind;         /* enum tpp_trace_kind */
     uint8_t stream;
+    uint8_t phase;        /* enum tpp_trace_phase */
     uint32_t tensor;      /* a number that is used again once freed: below tpp_tracer_num_tensors */
     uint64_t bytes;       /* ALLOCATE */
     const char *name;     /* ALLOCATE: static text */

@@ -17,8 +17,8 @@ static struct tpp_trace_event *add_event(struct tpp_tracer *tracer, enum tpp_tra
         tracer->capacity = capacity;
     }
     struct tpp_trace_event *event = &tracer->events[tracer->num_events++];
-    *event = (struct tpp_trace_event){.kind = (uint8_t)kind, .stream = stream, .tensor = TPP_NO_TENSOR,
-                                      .micro_batch = tracer->micro_batch, .layer = tracer->layer};
+    *event = (struct tpp_trace_event){.kind = (uint8_t)kind, .stream = stream, .phase = (uint8_t)tracer->phase,
+                                      .tensor = TPP_NO_TENSOR, .micro_batch = tracer->micro_batch, .layer = tracer->layer};
     return event;
 }
 

@@ -56,6 +56,7 @@ struct tpp_tracer {
     size_t sizes_capacity;
     uint64_t alive_bytes, peak_bytes;
     uint32_t micro_batch, layer;       /* where events are written now */
+    enum tpp_trace_phase phase;
     bool failed;
 };
 

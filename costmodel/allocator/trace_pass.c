@@ -117,6 +117,7 @@ static void write_loss(struct tpp_tracer *tracer)
     const struct tpp_program *head = &tracer->programs[TPP_LAYER_HEAD];
     const double copy = (tracer->evaluator->stack->loss_kernel == TPP_LOSS_COMPILED ? 2 : 4) * logits_of(head);
     tracer->layer = TPP_TRACE_NO_LAYER;
+    tracer->phase = TPP_TRACE_LOSS;
     for (uint32_t i = 0; i < head->num_tensors; i++) {
         const struct tpp_tensor *tensor = &head->tensors[i];
         double left = tensor->life == TPP_TENSOR_LOSS ? tensor->bytes : 0;
@@ -171,9 +172,11 @@ static void write_dummies(struct tpp_tracer *tracer, const struct tpp_program *p
     const bool has_moe = tracer->evaluator->model->num_experts > 0;
     if (has_moe && sum_of(moe, LIFE(DUMMY)) > sum_of(program, LIFE(DUMMY)))
         program = moe;
+    tracer->phase = TPP_TRACE_OUTSIDE;
     write_list(tracer, program, LIFE(DUMMY), 1, &forever);
     if (tracer->has_head)
         write_list(tracer, &tracer->programs[TPP_LAYER_HEAD], LIFE(DUMMY), 1, &forever);
+    tracer->phase = TPP_TRACE_BACKWARD;
     tpp_ids_drop(&forever); /* the tensors stay */
 }
 
