@@ -18,15 +18,16 @@ const struct tpp_option tpp_replay_options_table[] = {
              "file:PATH, cut at --seq-length"},
     {"seq-packing", 0, TPP_OPTION_FLAG, ARG(packing),
      .help = "replay with sequences packed to --seq-length, so that all are as long"},
-    {"replay-seed", 0, TPP_OPTION_COUNT, ARG(seed), "SEED", .fallback = "1", .max = TPP_OPTION_COUNT_MAX,
-     .help = "start of the drawn lengths"},
+    {"replay-seed", 0, TPP_OPTION_COUNT, ARG(seed), "SEED", .max = TPP_OPTION_COUNT_MAX,
+     .help = "start of the drawn lengths, 1 when not given"},
     {"alloc-conf", 0, TPP_OPTION_TEXT, ARG(settings), "SETTINGS",
      .help = "replay with these settings of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF has them"},
     {.name = NULL},
 };
 const struct tpp_option tpp_replay_plan_options_table[] = {
-    {"replay-steps", 0, TPP_OPTION_COUNT, ARG(num_steps), "STEPS", .fallback = "50", .min = 1, .max = 100000,
-     .help = "steps to replay; fixed lengths stop once a step changes nothing"},
+    {"replay-steps", 0, TPP_OPTION_COUNT, ARG(num_steps), "STEPS", .min = 1, .max = 10000,
+     .help = "steps to replay, 50 when not given, and fewer where these have more than 4096 micro-batches; fixed lengths stop "
+             "once a step changes nothing"},
     {"memory-snapshot", 0, TPP_OPTION_TEXT, ARG(snapshot), "FILE",
      .help = "write the last replayed step for PyTorch's memory viewer (memory_viz)"},
     {.name = NULL},
@@ -50,18 +51,52 @@ static enum tpp_code replay_with(struct tpp_evaluator *evaluator, const struct t
     return code;
 }
 
-enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *arguments, struct tpp_lengths *lengths,
-                                         struct tpp_replay_options *options, struct tpp_error *err)
+/* Options that would be taken without effect, or with another than meant. */
+static enum tpp_code check_arguments(const struct tpp_replay_arguments *arguments, const struct tpp_lengths *lengths,
+                                     const struct tpp_job *job, struct tpp_error *err)
+{
+    const bool varies = !tpp_lengths_is_fixed(lengths) && !arguments->packing;
+    if (arguments->snapshot != NULL && strcmp(arguments->snapshot, "-") == 0)
+        return tpp_fail(err, TPP_E_USAGE, "--memory-snapshot", "name a file, as in --memory-snapshot=step.pickle",
+                        "standard output has the answer: the snapshot cannot go there");
+    if (arguments->seed != TPP_OPTION_ABSENT && !varies)
+        return tpp_fail(err, TPP_E_USAGE, "--replay-seed",
+                        "give --seq-distribution too, as in --seq-distribution=uniform:8k-32k, or leave --replay-seed out",
+                        "a seed without lengths that vary has no effect");
+    return arguments->packing ? TPP_OK : tpp_lengths_check(lengths, job->sequence_length, err);
+}
+
+enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *arguments, const struct tpp_job *job,
+                                         struct tpp_lengths *lengths, struct tpp_replay_options *options,
+                                         struct tpp_error *err)
 {
     *options = tpp_replay_defaults();
     enum tpp_code code = tpp_lengths_parse(arguments->lengths != NULL ? arguments->lengths : "fixed", lengths, err);
+    if (code == TPP_OK)
+        code = check_arguments(arguments, lengths, job, err);
     if (code == TPP_OK && arguments->settings != NULL)
         code = tpp_allocator_settings_parse(arguments->settings, &options->settings, err);
     options->lengths = lengths;
     options->packing = arguments->packing;
-    options->num_steps = (uint32_t)arguments->num_steps;
-    options->seed = (uint64_t)arguments->seed;
+    if (arguments->seed != TPP_OPTION_ABSENT)
+        options->seed = (uint64_t)arguments->seed;
     return code;
+}
+
+/* The default, in as many steps as have 4096 micro-batches: a second or two a setting. At least 5, 3 of them after warm-up. */
+static uint32_t steps_of(const struct tpp_replay_arguments *arguments, const struct tpp_strategy *strategy)
+{
+    const uint64_t usual = tpp_replay_defaults().num_steps, least = 5;
+    const uint64_t affordable = 4096 / strategy->num_micro_batches;
+    if (arguments->num_steps != TPP_OPTION_ABSENT)
+        return (uint32_t)arguments->num_steps;
+    return (uint32_t)(affordable < least ? least : affordable < usual ? affordable : usual);
+}
+
+static bool is_asked(const struct tpp_replay_arguments *arguments)
+{
+    return arguments->lengths != NULL || arguments->settings != NULL || arguments->snapshot != NULL || arguments->packing ||
+           arguments->num_steps != TPP_OPTION_ABSENT || arguments->seed != TPP_OPTION_ABSENT;
 }
 
 /* The replay with the given settings is the memory of the plan. */
@@ -83,9 +118,10 @@ enum tpp_code tpp_replay_run(const struct tpp_replay_arguments *arguments, const
     struct tpp_evaluator *evaluator = NULL;
     struct tpp_lengths lengths;
     memset(out, 0, sizeof *out);
-    if (arguments->lengths == NULL && arguments->settings == NULL && arguments->snapshot == NULL && !arguments->packing)
+    if (!is_asked(arguments))
         return TPP_OK;
-    enum tpp_code code = tpp_replay_options_resolve(arguments, &lengths, &options, err);
+    enum tpp_code code = tpp_replay_options_resolve(arguments, &inputs->job, &lengths, &options, err);
+    options.num_steps = steps_of(arguments, &plan->strategy);
     if (code == TPP_OK)
         code = tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &evaluator, err);
     if (code == TPP_OK)
@@ -184,6 +220,14 @@ static void add_failure(const struct tpp_replay_failure *failure, struct tpp_jso
     tpp_json_add_u64(writer, object, "largest_free_block_bytes", failure->largest_free_block_bytes);
 }
 
+static void add_distribution(const struct tpp_replay_distribution *peaks, const char *key, struct tpp_json_writer *writer,
+                             struct cJSON *parent)
+{
+    struct cJSON *object = tpp_json_add_object(writer, parent, key);
+    tpp_json_add_u64(writer, object, "median_bytes", peaks->median_bytes);
+    tpp_json_add_u64(writer, object, "percentile_95_bytes", peaks->percentile_95_bytes);
+}
+
 static void add_steps(const struct tpp_replay *replay, struct tpp_json_writer *writer, struct cJSON *parent)
 {
     struct cJSON *steps = tpp_json_add_array(writer, parent, "steps");
@@ -220,6 +264,8 @@ void tpp_replay_add_json(const struct tpp_replay_answer *replayed, struct tpp_js
     tpp_json_add_u64(writer, object, "device_bytes", replay->device_bytes);
     tpp_json_add_u64(writer, object, "peak_allocated_bytes", replay->peak_allocated_bytes);
     tpp_json_add_u64(writer, object, "peak_reserved_bytes", replay->peak_reserved_bytes);
+    add_distribution(&replay->allocated, "step_peaks_allocated", writer, object);
+    add_distribution(&replay->reserved, "step_peaks_reserved", writer, object);
     tpp_json_add_number(writer, object, "fragmentation_fraction", replay->fragmentation_fraction);
     tpp_json_add_u64(writer, object, "peak_inactive_split_bytes", replay->peak_inactive_split_bytes);
     tpp_json_add_u64(writer, object, "largest_free_block_bytes", replay->largest_free_block_bytes);

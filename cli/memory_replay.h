@@ -10,16 +10,18 @@
 
 struct tpp_replay_arguments {
     const char *lengths, *settings, *snapshot;
-    int64_t seed, num_steps; /* num_steps 0: as many as suit a list of plans */
+    int64_t seed, num_steps; /* TPP_OPTION_ABSENT: not given */
     bool packing;
 };
 
 extern const struct tpp_option tpp_replay_options_table[];      /* what is replayed */
 extern const struct tpp_option tpp_replay_plan_options_table[]; /* of one plan: how long, and its snapshot */
 
-/* Lengths and settings as the options have them; the caller releases *lengths (also on failure), which *options borrows. */
-enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *arguments, struct tpp_lengths *lengths,
-                                         struct tpp_replay_options *options, struct tpp_error *err);
+/* Lengths and settings as the options have them, but for the number of steps; the caller releases *lengths (also on failure),
+ * which *options borrows. TPP_E_USAGE for options that would have no effect. */
+enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *arguments, const struct tpp_job *job,
+                                         struct tpp_lengths *lengths, struct tpp_replay_options *options,
+                                         struct tpp_error *err);
 
 /* What was replayed; `is_asked` is false when no option of the part was given: then nothing is filled or printed. */
 struct tpp_replay_answer {

@@ -1,5 +1,6 @@
 #include "cli/replay_curve.h"
 
+#include "cli/terminal.h"
 #include "costmodel/base/units.h"
 
 #include <stdio.h>
@@ -54,6 +55,17 @@ static void append_row(const struct tpp_replay *replay, uint32_t first, uint32_t
                     (double)most.peak_allocated_bytes / GIBIBYTE, (double)most.peak_reserved_bytes / GIBIBYTE, retries);
 }
 
+static void append_distribution(const struct tpp_replay *replay, unsigned width, struct tpp_text *out)
+{
+    char line[200];
+    snprintf(line, sizeof line,
+             "Half of the steps stay within %.2f GiB allocated and %.2f GiB reserved, 95 of 100 within %.2f and %.2f GiB.",
+             (double)replay->allocated.median_bytes / GIBIBYTE, (double)replay->reserved.median_bytes / GIBIBYTE,
+             (double)replay->allocated.percentile_95_bytes / GIBIBYTE,
+             (double)replay->reserved.percentile_95_bytes / GIBIBYTE);
+    tpp_terminal_append_wrapped(out, line, 0, 0, width);
+}
+
 void tpp_replay_curve_append(const struct tpp_replay *replay, unsigned width, struct tpp_text *out)
 {
     char device[32];
@@ -66,4 +78,5 @@ void tpp_replay_curve_append(const struct tpp_replay *replay, unsigned width, st
     tpp_text_format(out, "Peaks by step: # allocated, - reserved beyond it, of %s\n", device);
     for (uint32_t i = 0; i < replay->num_steps; i += group)
         append_row(replay, i, replay->num_steps - i < group ? replay->num_steps - i : group, columns, out);
+    append_distribution(replay, width, out);
 }

@@ -11,7 +11,7 @@
 #include "costmodel/base/text.h"
 
 /* Rows of at most `width` columns (40 or more), no more than 20: a row stands for as many steps as that takes, and shows
- * their largest peaks. Nothing for fewer than two steps. */
+ * their largest peaks; below them the distribution of all. Nothing for fewer than two steps. */
 void tpp_replay_curve_append(const struct tpp_replay *replay, unsigned width, struct tpp_text *out);
 
 #endif

@@ -14,7 +14,7 @@ static enum tpp_code replay_plans(const struct tpp_replay_arguments *arguments, 
 {
     struct tpp_replay_options options;
     struct tpp_lengths lengths;
-    enum tpp_code code = tpp_replay_options_resolve(arguments, &lengths, &options, err);
+    enum tpp_code code = tpp_replay_options_resolve(arguments, &inputs->job, &lengths, &options, err);
     if (code == TPP_OK)
         code = tpp_replayed_ranking(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack,
                                     memory_headroom_fraction, &options, arguments->settings, plans, count, err);

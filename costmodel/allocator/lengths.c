@@ -104,9 +104,11 @@ static enum tpp_code parse_buckets(const char *text, const char *at, struct tpp_
 static enum tpp_code parse_lines(const char *path, const char *data, size_t length, struct tpp_lengths *out,
                                  struct tpp_error *err)
 {
+    static const char byte_order_mark[] = "\xef\xbb\xbf";
     size_t capacity = 0, line = 1;
     enum tpp_code code = TPP_OK;
-    for (const char *at = data; at < data + length && code == TPP_OK;) {
+    const bool is_marked = strncmp(data, byte_order_mark, 3) == 0;
+    for (const char *at = is_marked ? data + 3 : data; at < data + length && code == TPP_OK;) {
         uint64_t value = 0;
         if (isspace((unsigned char)*at)) {
             line += *at++ == '\n';
@@ -160,6 +162,29 @@ enum tpp_code tpp_lengths_parse(const char *text, struct tpp_lengths *out, struc
     if (code != TPP_OK)
         tpp_lengths_release(out);
     return code;
+}
+
+/* 1 where lengths have no least one, or are the job's. */
+static uint64_t least_of(const struct tpp_lengths *lengths)
+{
+    uint64_t least = 1;
+    if (lengths->kind == TPP_LENGTHS_FIXED || lengths->kind == TPP_LENGTHS_UNIFORM)
+        least = lengths->min;
+    if (lengths->kind == TPP_LENGTHS_LIST)
+        least = lengths->values[0];
+    for (size_t i = 1; i < lengths->count; i++)
+        least = lengths->values[i] < least ? lengths->values[i] : least;
+    return least;
+}
+
+enum tpp_code tpp_lengths_check(const struct tpp_lengths *lengths, uint64_t limit, struct tpp_error *err)
+{
+    const uint64_t least = least_of(lengths);
+    if (least <= limit)
+        return TPP_OK;
+    return tpp_fail(err, TPP_E_USAGE, option, "give --seq-length the longest sequence, to which longer ones are cut",
+                    "the shortest length, %llu, is above --seq-length, %llu: all would be cut", (unsigned long long)least,
+                    (unsigned long long)limit);
 }
 
 void tpp_lengths_release(struct tpp_lengths *lengths)

@@ -29,6 +29,8 @@ struct tpp_lengths {
 /* On success the caller owns *out (tpp_lengths_release). TPP_E_USAGE with the forms as a hint; TPP_E_IO, TPP_E_SYNTAX for a
  * file. On failure *out is the fixed distribution. */
 enum tpp_code tpp_lengths_parse(const char *text, struct tpp_lengths *out, struct tpp_error *err);
+/* TPP_E_USAGE when every length is above `limit`, the job's: all would be cut to it. */
+enum tpp_code tpp_lengths_check(const struct tpp_lengths *lengths, uint64_t limit, struct tpp_error *err);
 void tpp_lengths_release(struct tpp_lengths *lengths);
 bool tpp_lengths_is_fixed(const struct tpp_lengths *lengths);
 

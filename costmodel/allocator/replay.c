@@ -90,6 +90,37 @@ static enum tpp_code play_steps(struct tpp_play *play, bool until_steady, uint32
     return code;
 }
 
+static int compare_bytes(const void *a, const void *b)
+{
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* `peaks`, which becomes sorted, has one entry a step. */
+static struct tpp_replay_distribution distribution_of(uint64_t *peaks, uint32_t num_steps)
+{
+    qsort(peaks, num_steps, sizeof(*peaks), compare_bytes);
+    return (struct tpp_replay_distribution){.median_bytes = peaks[(num_steps + 1) / 2 - 1],
+                                            .percentile_95_bytes = peaks[(95 * (uint64_t)num_steps + 99) / 100 - 1]};
+}
+
+static enum tpp_code find_distributions(struct tpp_replay *out, struct tpp_error *err)
+{
+    if (out->num_steps == 0)
+        return TPP_OK;
+    uint64_t *peaks = malloc(out->num_steps * sizeof(*peaks));
+    if (peaks == NULL)
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the peaks of a replay");
+    for (uint32_t i = 0; i < out->num_steps; i++)
+        peaks[i] = out->steps[i].peak_allocated_bytes;
+    out->allocated = distribution_of(peaks, out->num_steps);
+    for (uint32_t i = 0; i < out->num_steps; i++)
+        peaks[i] = out->steps[i].peak_reserved_bytes;
+    out->reserved = distribution_of(peaks, out->num_steps);
+    free(peaks);
+    return TPP_OK;
+}
+
 static void sum_up(const struct tpp_play *play, struct tpp_replay *out)
 {
     const struct tpp_allocator_statistics *statistics = tpp_allocator_statistics(play->allocator);
@@ -134,7 +165,7 @@ static enum tpp_code play_nominal(struct tpp_evaluator *evaluator, const struct 
     if (code == TPP_OK)
         sum_up(&play, out);
     tpp_play_release(&play);
-    return code;
+    return code == TPP_OK ? find_distributions(out, err) : code;
 }
 
 /* The normal quantile of (draw + 1/2) / num_draws, by bisection of the distribution function. */

@@ -41,6 +41,11 @@ struct tpp_replay_step {
     uint64_t num_retries;
 };
 
+/* Peaks of the steps, by nearest rank: the least that half of them, and that 95 of 100 do not pass. */
+struct tpp_replay_distribution {
+    uint64_t median_bytes, percentile_95_bytes;
+};
+
 struct tpp_replay_failure { /* the request that ran out of memory */
     bool happened;
     uint32_t step, micro_batch, layer; /* step 0: at set-up; layer UINT32_MAX: outside the layers */
@@ -54,6 +59,7 @@ struct tpp_replay {
     uint32_t stage;
     uint64_t device_bytes;              /* what the allocator could have */
     uint64_t peak_allocated_bytes, peak_reserved_bytes;
+    struct tpp_replay_distribution allocated, reserved; /* of the steps' peaks; 0 when none was played */
     double fragmentation_fraction;      /* (reserved - allocated) / reserved, of the peaks */
     uint64_t peak_inactive_split_bytes; /* of the last step: free parts of segments in use, which no cache can return */
     uint64_t largest_free_block_bytes;  /* at the end */

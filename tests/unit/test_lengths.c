@@ -96,6 +96,13 @@ static void a_file_lists_lengths(void **state)
     assert_int_equal(lengths.values[2], 2048);
     tpp_lengths_release(&lengths);
     FILE *again = fopen(path, "w");
+    fputs("\xef\xbb\xbf" "7k\n", again); /* some editors begin a file with a byte order mark */
+    fclose(again);
+    lengths = parsed(text);
+    assert_int_equal(lengths.count, 1);
+    assert_int_equal(lengths.values[0], 7168);
+    tpp_lengths_release(&lengths);
+    again = fopen(path, "w");
     fputs("100\n3x\n", again);
     fclose(again);
     struct tpp_error err = {0};
@@ -104,6 +111,29 @@ static void a_file_lists_lengths(void **state)
     assert_non_null(strstr(err.where, ":2"));
     unlink(path);
     assert_int_equal(tpp_lengths_parse(text, &lengths, &err), TPP_E_IO);
+}
+
+static void lengths_that_would_all_be_cut_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t least; /* the longest --seq-length that is refused is one less */
+    } cases[] = {{"fixed:16k", 16384}, {"uniform:8k-32k", 8192}, {"bucketed:16k,9k=3,20k", 9216}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tpp_lengths lengths = parsed(cases[i].text);
+        struct tpp_error err = {0};
+        assert_int_equal(tpp_lengths_check(&lengths, cases[i].least, NULL), TPP_OK);
+        assert_int_equal(tpp_lengths_check(&lengths, cases[i].least - 1, &err), TPP_E_USAGE);
+        assert_string_equal(err.where, "--seq-distribution");
+        tpp_lengths_release(&lengths);
+    }
+    static const char *const any[] = {"fixed", "lognormal:8k,1"};
+    for (size_t i = 0; i < sizeof(any) / sizeof(any[0]); i++) {
+        struct tpp_lengths lengths = parsed(any[i]);
+        assert_int_equal(tpp_lengths_check(&lengths, 1, NULL), TPP_OK);
+        tpp_lengths_release(&lengths);
+    }
 }
 
 static void wrong_texts_are_refused(void **state)
@@ -132,6 +162,7 @@ int main(void)
         cmocka_unit_test(buckets_come_by_their_weights),
         cmocka_unit_test(long_sequences_are_cut),
         cmocka_unit_test(a_file_lists_lengths),
+        cmocka_unit_test(lengths_that_would_all_be_cut_are_refused),
         cmocka_unit_test(wrong_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,26 @@ static void the_probability_follows_the_card(void **state)
     tpp_evaluator_free(fixture.evaluator);
 }
 
+/* Nearest rank: at least that share of the steps does not pass it, and fewer stay below it. */
+static void check_rank(const struct tpp_replay *replay, uint64_t bytes, double share, bool is_reserved)
+{
+    uint32_t below = 0, within = 0;
+    for (uint32_t i = 0; i < replay->num_steps; i++) {
+        const uint64_t peak = is_reserved ? replay->steps[i].peak_reserved_bytes : replay->steps[i].peak_allocated_bytes;
+        below += peak < bytes;
+        within += peak <= bytes;
+    }
+    assert_true(within >= share * replay->num_steps && below < share * replay->num_steps);
+}
+
+static void check_distribution(const struct tpp_replay *replay)
+{
+    check_rank(replay, replay->allocated.median_bytes, 0.5, false);
+    check_rank(replay, replay->allocated.percentile_95_bytes, 0.95, false);
+    check_rank(replay, replay->reserved.median_bytes, 0.5, true);
+    check_rank(replay, replay->reserved.percentile_95_bytes, 0.95, true);
+}
+
 static void one_seed_gives_one_answer(void **state)
 {
     (void)state;
@@ -182,9 +202,14 @@ static void one_seed_gives_one_answer(void **state)
     options.num_draws = 2;
     struct tpp_replay first = play(&fixture, &options), second = play(&fixture, &options);
     assert_memory_equal(first.steps, second.steps, first.num_steps * sizeof(*first.steps));
+    check_distribution(&first);
     options.seed = 2;
     struct tpp_replay other = play(&fixture, &options);
     assert_int_not_equal(first.steps[0].peak_allocated_bytes, other.steps[0].peak_allocated_bytes);
+    options.num_steps = 7; /* 3.5 and 6.65 of them */
+    struct tpp_replay odd = play(&fixture, &options);
+    check_distribution(&odd);
+    tpp_replay_release(&odd);
     options.packing = true;
     struct tpp_replay packed = play(&fixture, &options);
     options.lengths = NULL;
