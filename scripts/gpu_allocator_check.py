@@ -110,6 +110,10 @@ def card_bytes():
     return total
 
 
+def describe(error):
+    return "180 seconds were not enough" if isinstance(error, subprocess.TimeoutExpired) else f"status {error.returncode}"
+
+
 def compare(name, path, folder, program, card):
     set_limit(path, card)
     settings, events = read_sequence(path)
@@ -118,7 +122,11 @@ def compare(name, path, folder, program, card):
     environment = {name: value for name, value in os.environ.items() if name not in others}
     if driver_settings(settings)[0]:
         environment["PYTORCH_CUDA_ALLOC_CONF"] = driver_settings(settings)[0]
-    subprocess.run([sys.executable, __file__, "--child", path, out_path], env=environment, check=True, timeout=180)
+    try:
+        subprocess.run([sys.executable, __file__, "--child", path, out_path], env=environment, check=True, timeout=180)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"{name}: the process with PyTorch did not end well: {describe(error)}")
+        return False
     total, *measured = pathlib.Path(out_path).read_text().splitlines()
     replayed = subprocess.run([program, "replay", path, total], check=True, stdout=subprocess.PIPE,
                               text=True).stdout.splitlines()
