@@ -71,6 +71,7 @@ static enum tpp_code answer_as_json(const struct findings *findings, struct tpp_
         tpp_json_writer_release(&writer);
         return code;
     }
+    tpp_replay_calmer_add_json(findings->found.plans, findings->found.num_plans, &writer, writer.root);
     tpp_found_plans_add_json(&findings->found, findings->arguments->reproducible, &writer, writer.root);
     tpp_job_inputs_add_json(&findings->arguments->job, &findings->inputs, &writer, writer.root);
     return tpp_answer_finish(&writer, answer, err);

@@ -189,14 +189,18 @@ void tpp_replay_append(const struct tpp_replay_answer *replayed, struct tpp_answ
     tpp_format_bytes(available, sizeof available, (double)replay->device_bytes);
     snprintf(line, sizeof line,
              "Replayed %u steps of stage %u through PyTorch's allocator: %s allocated, %s reserved (%.1f %% fragmentation) of "
-             "%s, %.0f retries per 1000 steps, out-of-memory probability %.0f %%: %s.",
+             "%s, %.0f retries per 1000 steps, out-of-memory probability %.0f %% (%u draws): %s.",
              replay->num_steps, replay->stage, allocated, reserved, 100 * replay->fragmentation_fraction, available,
-             replay->retries_per_1000_steps, 100 * replay->out_of_memory_probability, tpp_fit_name(replay->fit));
+             replay->retries_per_1000_steps, 100 * replay->out_of_memory_probability, replay->num_draws, tpp_fit_name(replay->fit));
     tpp_text_append(&answer->text, "\n");
     tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
     if (replay->failure.happened)
         append_failure(replay, answer);
     append_advice(replayed, answer);
+    if (replay->fit != TPP_FIT_FITS)
+        tpp_terminal_append_wrapped(&answer->text,
+                                    "'tp-plan plan' with these lengths replays the best plans, and says which one is calmer and what that costs.",
+                                    0, 0, answer->width);
     if (replayed->varies)
         tpp_replay_curve_append(replay, answer->width, &answer->text);
 }
@@ -271,6 +275,7 @@ void tpp_replay_add_json(const struct tpp_replay_answer *replayed, struct tpp_js
     tpp_json_add_u64(writer, object, "largest_free_block_bytes", replay->largest_free_block_bytes);
     tpp_json_add_number(writer, object, "retries_per_1000_steps", replay->retries_per_1000_steps);
     tpp_json_add_number(writer, object, "out_of_memory_probability", replay->out_of_memory_probability);
+    tpp_json_add_u64(writer, object, "draws", replay->num_draws);
     add_failure(&replay->failure, writer, object);
     add_steps(replay, writer, object);
     add_advice(replayed, writer, object);

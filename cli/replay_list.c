@@ -86,6 +86,21 @@ void tpp_replay_list_append(const struct tpp_plan *plans, size_t num_plans, stru
     append_calmer(plans, num_plans, answer);
 }
 
+void tpp_replay_calmer_add_json(const struct tpp_plan *plans, size_t num_plans, struct tpp_json_writer *writer,
+                                struct cJSON *parent)
+{
+    const size_t calmer = tpp_replayed_calmer_plan(plans, num_plans);
+    if (calmer == num_plans) {
+        tpp_json_add_null(writer, parent, "calmer_plan");
+        return;
+    }
+    struct cJSON *object = tpp_json_add_object(writer, parent, "calmer_plan");
+    tpp_json_add_u64(writer, object, "rank", calmer + 1);
+    tpp_json_add_number(writer, object, "peak_reserved_bytes", plans[calmer].cost.memory.peak_reserved_bytes);
+    tpp_json_add_number(writer, object, "added_step_seconds",
+                        plans[calmer].cost.step_seconds - plans[0].cost.step_seconds);
+}
+
 void tpp_replay_memory_add_json(const struct tpp_memory *memory, struct tpp_json_writer *writer, struct cJSON *object)
 {
     if (!memory->is_replayed) {

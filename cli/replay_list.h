@@ -14,6 +14,10 @@ enum tpp_code tpp_replay_one(const struct tpp_replay_arguments *arguments, const
                              struct tpp_plan *plan, struct tpp_error *err);
 /* What replaying the list said of its first plan: reserve, retries, the setting that helps, a calmer plan and its price. */
 void tpp_replay_list_append(const struct tpp_plan *plans, size_t num_plans, struct tpp_answer *answer);
+/* "calmer_plan": {"rank", "peak_reserved_bytes", "added_step_seconds"}: the plan without the first one's trouble with memory;
+ * null when there is none, or no trouble. */
+void tpp_replay_calmer_add_json(const struct tpp_plan *plans, size_t num_plans, struct tpp_json_writer *writer,
+                                struct cJSON *parent);
 /* What was replayed, of "memory": alloc_conf, retries and what it reserves without the setting; null when nothing was. */
 void tpp_replay_memory_add_json(const struct tpp_memory *memory, struct tpp_json_writer *writer, struct cJSON *object);
 

@@ -228,6 +228,7 @@ static enum tpp_code estimate_probability(struct tpp_evaluator *evaluator, const
         code = draw_runs_out(evaluator, strategy, options, out, draw, &runs_out, err);
         count += runs_out;
     }
+    out->num_draws = options->num_draws;
     if (options->num_draws > 0)
         out->out_of_memory_probability = (double)count / options->num_draws;
     return code;

@@ -69,6 +69,7 @@ struct tpp_replay {
     enum tpp_fit fit;                   /* tight: it retries, or nears the card's end, or one draw in twenty runs out */
     struct tpp_replay_failure failure;
     uint64_t num_allocations;
+    uint32_t num_draws;                 /* that the probability is made of; 0: of the replay itself */
     uint32_t num_steps;                 /* played: up to a failure, or (fixed lengths) the steady state */
     struct tpp_replay_step *steps;      /* owned */
 };

@@ -8,7 +8,8 @@
  *   - block recomputation: by the time a layer is run again, the layers of its chunk that are not recomputed have been freed;
  *   - the loss of ZeRO-3/FSDP: no layer's gradients are gathered yet;
  *   - units of recomputed layers where gradients are made in backward: those of the unit are not there yet;
- *   - uneven chunks or units, and stages that mix dense and MoE layers: the walk counts with an average layer.
+ *   - uneven chunks or units, and stages that mix dense and MoE layers: the walk counts with an average layer, which at the
+ *     loss of ZeRO-3/FSDP, where two MoE layers are gathered, is 1 % less than the trace.
  *
  * Dense layers of Megatron-Core with Transformer Engine are written operation by operation (trace_layer.c). Megatron's
  * distributed optimizer makes parameters one by one before they are flat, and a rank's states are those of whole parameters;
