@@ -188,10 +188,11 @@ void tpp_replay_append(const struct tpp_replay_answer *replayed, struct tpp_answ
     tpp_format_bytes(reserved, sizeof reserved, (double)replay->peak_reserved_bytes);
     tpp_format_bytes(available, sizeof available, (double)replay->device_bytes);
     snprintf(line, sizeof line,
-             "Replayed %u steps of stage %u through PyTorch's allocator: %s allocated, %s reserved (%.1f %% fragmentation) of "
+             "Replayed %u step%s of stage %u through PyTorch's allocator: %s allocated, %s reserved (%.1f %% fragmentation) of "
              "%s, %.0f retries per 1000 steps, out-of-memory probability %.0f %% (%u draws): %s.",
-             replay->num_steps, replay->stage, allocated, reserved, 100 * replay->fragmentation_fraction, available,
-             replay->retries_per_1000_steps, 100 * replay->out_of_memory_probability, replay->num_draws, tpp_fit_name(replay->fit));
+             replay->num_steps, replay->num_steps == 1 ? "" : "s", replay->stage, allocated, reserved,
+             100 * replay->fragmentation_fraction, available, replay->retries_per_1000_steps,
+             100 * replay->out_of_memory_probability, replay->num_draws, tpp_fit_name(replay->fit));
     tpp_text_append(&answer->text, "\n");
     tpp_terminal_append_wrapped(&answer->text, line, 0, 0, answer->width);
     if (replay->failure.happened)
