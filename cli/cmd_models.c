@@ -91,6 +91,10 @@ static void append_variants(struct tpp_text *out, const struct tpp_model *model)
     if (model->num_experts > 0) {
         append_count(out, "experts", model->num_experts);
         append_count(out, "experts a token", model->experts_per_token);
+        if (model->expert_groups > 0) {
+            append_count(out, "groups of experts", model->expert_groups);
+            append_count(out, "groups a token", model->groups_per_token);
+        }
         append_count(out, "width of an expert", model->moe_ffn_hidden_size);
         append_count(out, "width of shared experts", model->shared_expert_hidden_size);
         append_count(out, "dense layers first", model->first_k_dense);

@@ -121,13 +121,38 @@ double tpp_stage_uplink_load(const struct tpp_links *links, double stage_nodes)
     return links->nodes_per_leaf == 0 ? 1 : links->oversubscription * fmin(1, stage_nodes / links->nodes_per_leaf);
 }
 
+/* Probability that none of the k experts, drawn from `all` without putting back, is among `inside` of them. */
+static double missed_share(double all, double inside, double k)
+{
+    double missed = 1;
+    for (double i = 0; i < k; i++)
+        missed *= fmax(0, all - inside - i) / (all - i);
+    return missed;
+}
+
+static double choose(double n, double k)
+{
+    double product = 1;
+    for (double i = 0; i < k; i++)
+        product *= fmax(0, n - i) / (k - i);
+    return product;
+}
+
 double tpp_expected_parts(const struct tpp_token_dispatch *dispatch, double parts)
 {
-    const double E = dispatch->num_experts, inside = E / parts;
-    double missed = 1; /* none of the k experts, drawn without putting back, is in the part */
-    for (double i = 0; i < dispatch->experts_per_token; i++)
-        missed *= fmax(0, E - inside - i) / (E - i);
-    return parts * (1 - missed);
+    const double E = dispatch->num_experts, k = dispatch->experts_per_token, G = dispatch->num_groups;
+    const double q = dispatch->groups_per_token, reachable = G > 0 ? q * E / G : E;
+    if (G <= 0)
+        return parts * (1 - missed_share(E, E / parts, k));
+    if (parts >= G)
+        return parts * q / G * (1 - missed_share(reachable, E / parts, k));
+    const double g = G / parts;
+    if (g != floor(g))
+        return fmin(q, parts * (1 - missed_share(E, E / parts, k)));
+    double hit = 0;
+    for (double j = 1; j <= fmin(g, q); j++)
+        hit += choose(g, j) * choose(G - g, q - j) / choose(G, q) * (1 - missed_share(reachable, j * E / G, k));
+    return parts * hit;
 }
 
 /* Share of the nominal rate of a NIC that one-sided writes of tokens reach: 90 GB/s on 2 nodes and 61 GB/s on 4, of which

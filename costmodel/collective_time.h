@@ -46,12 +46,19 @@ double tpp_collective_seconds(const struct tpp_links *links, enum tpp_collective
 struct tpp_token_dispatch {
     double bytes;                     /* of all tokens of one rank, one copy */
     double experts_per_token, num_experts;
+    double num_groups, groups_per_token; /* node-limited routing: groups of experts, chosen first; 0: none */
 };
 /* Ranks of `parts` equal parts of the experts that one token's experts lie on, routing at random: parts times
  *
  *     1 - C(E - E/parts, k) / C(E, k)
  *
- * which is k at most. */
+ * which is k at most. With G groups, of which a token takes q at random and its experts from these, E' = q E / G of them: for
+ * parts inside a group (parts >= G)
+ *
+ *     parts q / G (1 - C(E' - E/parts, k) / C(E', k))
+ *
+ * and for parts of g = G / parts whole groups the sum of parts (1 - C(E' - j E/G, k) / C(E', k)) over the j of them that are
+ * taken, each with its probability C(g, j) C(G - g, q - j) / C(G, q). Where g is no whole number, q parts at most. */
 double tpp_expected_parts(const struct tpp_token_dispatch *dispatch, double parts);
 double tpp_dispatch_seconds(const struct tpp_links *links, const struct tpp_group *group,
                             const struct tpp_token_dispatch *dispatch);

@@ -37,6 +37,8 @@ static struct experts experts_start(const struct tpp_builder *builder)
             .bytes = builder->stack->weight_bytes * own * load * builder->hidden,
             .experts_per_token = model->experts_per_token,
             .num_experts = model->num_experts,
+            .num_groups = model->expert_groups,
+            .groups_per_token = model->groups_per_token,
         };
         experts.arriving = own * load * tpp_expected_parts(&experts.dispatch, axes->expert_parallel);
     }

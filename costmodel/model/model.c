@@ -149,6 +149,13 @@ static enum tpp_code check_experts(const struct tpp_model *model, struct tpp_err
     if (model->experts_per_token == 0 || model->experts_per_token > model->num_experts)
         return REFUSE(err, "experts_per_token", "give a number from 1 to num_experts",
                       "%" PRIu32 " experts per token of %" PRIu32, model->experts_per_token, model->num_experts);
+    if (model->expert_groups > 0 &&
+        (model->num_experts % model->expert_groups != 0 || model->groups_per_token == 0 ||
+         model->groups_per_token > model->expert_groups ||
+         (uint64_t)model->groups_per_token * (model->num_experts / model->expert_groups) < model->experts_per_token))
+        return REFUSE(err, "expert_groups", "give groups that divide the experts and hold a token's experts",
+                      "%" PRIu32 " of %" PRIu32 " groups of %" PRIu32 " experts cannot be routed to",
+                      model->groups_per_token, model->expert_groups, model->num_experts);
     if (model->moe_ffn_hidden_size == 0)
         return REFUSE(err, "moe_ffn_hidden_size", "give the width of one expert matrix", "moe_ffn_hidden_size is 0");
     if (model->moe_layer_period == 0)

@@ -52,6 +52,8 @@ struct tpp_model {
     /* Mixture of experts; num_experts == 0: dense. */
     uint32_t num_experts;           /* E, routed experts a MoE layer */
     uint32_t experts_per_token;     /* k */
+    uint32_t expert_groups;         /* equal groups of neighbours that a token chooses among first; 0: none */
+    uint32_t groups_per_token;      /* of them; 0 without groups */
     uint32_t moe_ffn_hidden_size;   /* f_e */
     uint32_t shared_expert_hidden_size; /* f_s, all shared experts together; 0 none */
     bool shared_expert_gate;        /* one more h -> 1 gate */

@@ -177,6 +177,24 @@ static enum tpp_code read_shared(struct tpp_json config, const struct tpp_model_
     return TPP_OK;
 }
 
+/* One group, or all groups, is no limit. */
+static enum tpp_code read_groups(struct tpp_json config, const struct tpp_model_expert_keys *keys,
+                                 struct tpp_model *model, struct tpp_error *err)
+{
+    uint32_t groups = 0, chosen = 0;
+    bool found = false;
+    if (keys->groups.name[0] == NULL)
+        return TPP_OK;
+    enum tpp_code code = tpp_model_get_size(config, &keys->groups, 0, TPP_MODEL_MAX_HEADS, &groups, &found, err);
+    if (code == TPP_OK)
+        code = tpp_model_get_size(config, &keys->groups_per_token, 0, TPP_MODEL_MAX_HEADS, &chosen, &found, err);
+    if (code == TPP_OK && chosen > 0 && groups > 1 && chosen != groups) {
+        model->expert_groups = groups;
+        model->groups_per_token = chosen;
+    }
+    return code;
+}
+
 enum tpp_code tpp_model_read_experts(struct tpp_json config, const struct tpp_model_expert_keys *keys,
                                      struct tpp_model *model, struct tpp_error *err)
 {
@@ -194,6 +212,8 @@ enum tpp_code tpp_model_read_experts(struct tpp_json config, const struct tpp_mo
         code = need_size(config, &keys->per_token, TPP_MODEL_MAX_HEADS, &model->experts_per_token, err);
     if (code == TPP_OK)
         code = need_size(config, &keys->ffn, TPP_MODEL_MAX_WIDTH, &model->moe_ffn_hidden_size, err);
+    if (code == TPP_OK)
+        code = read_groups(config, keys, model, err);
     if (code == TPP_OK)
         code = read_shared(config, keys, model, err);
     if (code == TPP_OK)

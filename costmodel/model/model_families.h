@@ -21,6 +21,7 @@ struct tpp_model_keys {
 /* How a mixture-of-experts family names its sizes. */
 struct tpp_model_expert_keys {
     struct tpp_model_names experts, per_token, ffn;
+    struct tpp_model_names groups, groups_per_token; /* node-limited routing; optional */
     const char *shared_size;   /* width of all shared experts together */
     const char *shared_count;  /* number of shared experts, each as wide as a routed one */
     bool always_shared;        /* one shared expert, as wide as a routed one, without a key (Llama 4) */

@@ -12,6 +12,7 @@
 #define EXPERTS(experts, per_token, ffn, shared, dense, period)                                                        \
     .num_experts = experts, .experts_per_token = per_token, .moe_ffn_hidden_size = ffn,                                \
     .shared_expert_hidden_size = shared, .first_k_dense = dense, .moe_layer_period = period
+#define GROUPS(groups, per_token) .expert_groups = groups, .groups_per_token = per_token
 #define LATENT(q_rank, kv_rank, nope, rope, value)                                                                     \
     .q_lora_rank = q_rank, .kv_lora_rank = kv_rank, .qk_nope_head_dim = nope, .qk_rope_head_dim = rope,                \
     .v_head_dim = value

@@ -163,6 +163,28 @@ static void a_token_is_sent_once_to_every_node_it_is_wanted_on(void **state)
     CHECK_NUMBER(tpp_expected_parts(&all, 7), 7, 1e-12);
 }
 
+static void groups_of_experts_limit_the_nodes_of_a_token(void **state)
+{
+    (void)state;
+    /* DeepSeek-V3 takes 4 of 8 groups of 32 experts, then 8 of their 128. 8 nodes: 8 4/8 (1 - C(96,8)/C(128,8)); 64 ranks:
+     * 64 4/8 (1 - C(124,8)/C(128,8)). 2 nodes of 4 groups: 0 to 4 of a node's are taken, (1, 16, 36, 16, 1) / 70, and hit with
+     * 1 - C(128 - 32 j, 8)/C(128,8). */
+    const struct tpp_token_dispatch dispatch = {.bytes = 1, .experts_per_token = 8, .num_experts = 256, .num_groups = 8,
+                                                .groups_per_token = 4};
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 8), 3.629010924, 1e-9);
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 64), 7.359370078, 1e-9);
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 4), 2.928209787, 1e-9);
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 2), 1.925842139, 1e-9);
+    CHECK_NUMBER(tpp_expected_parts(&dispatch, 1), 1, 1e-12);
+    assert_true(tpp_expected_parts(&dispatch, 3) <= 4); /* no whole groups a node */
+    /* All groups are no limit but for the order of the draw. */
+    const struct tpp_token_dispatch all = {.experts_per_token = 8, .num_experts = 256, .num_groups = 8,
+                                           .groups_per_token = 8};
+    const struct tpp_token_dispatch none = {.experts_per_token = 8, .num_experts = 256};
+    for (double parts = 1; parts <= 256; parts *= 2)
+        CHECK_NUMBER(tpp_expected_parts(&all, parts), tpp_expected_parts(&none, parts), 1e-12);
+}
+
 static void token_dispatch_reaches_the_published_rates(void **state)
 {
     (void)state;
@@ -196,6 +218,7 @@ int main(void)
         cmocka_unit_test(a_ring_of_one_port_is_as_fast_as_that_port),
         cmocka_unit_test(what_leaves_a_node_without_nvlink_passes_its_pcie),
         cmocka_unit_test(a_token_is_sent_once_to_every_node_it_is_wanted_on),
+        cmocka_unit_test(groups_of_experts_limit_the_nodes_of_a_token),
         cmocka_unit_test(token_dispatch_reaches_the_published_rates),
         cmocka_unit_test(a_spine_with_fewer_uplinks_slows_groups_that_leave_a_leaf),
     };

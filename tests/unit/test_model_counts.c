@@ -276,6 +276,10 @@ static void experts_that_cannot_be_are_refused(void **state)
     model.shared_expert_hidden_size = 0;
     model.shared_expert_gate = true;
     refused(model, "model.shared_expert_gate");
+    model = small_experts();
+    model.expert_groups = 4; /* of 9 experts */
+    model.groups_per_token = 2;
+    refused(model, "model.expert_groups");
     model = small_model();
     model.expert_bias = true;
     refused(model, "model.num_experts");

@@ -289,6 +289,12 @@ static void mixtures_of_experts(void **state)
         "'ffn_hidden_size':112,'router_bias':false,'shared_expert_gate':false}");
     expect(HF("deepseek", ",'n_routed_experts':8,'moe_layer_freq':[0,0,1,1,1,1]" MOE),
            "{'first_k_dense':2,'moe_layer_period':1,'shared_expert_hidden_size':0}");
+    expect(HF("deepseek", ",'n_routed_experts':8,'n_group':4,'topk_group':2" MOE),
+           "{'expert_groups':4,'groups_per_token':2}");
+    expect(HF("deepseek", ",'n_routed_experts':8,'n_group':4,'topk_group':4" MOE), /* all are no limit */
+           "{'expert_groups':0,'groups_per_token':0}");
+    expect(HF("deepseek", ",'n_routed_experts':8,'n_group':1,'topk_group':1" MOE), "{'expert_groups':0}");
+    expect(HF("deepseek", ",'n_routed_experts':8,'n_group':null,'topk_group':null" MOE), "{'expert_groups':0}");
     expect(HF("deepseek", ",'n_routed_experts':null"), "{'ffn_hidden_size':112}");
     expect(HF("qwen2_moe", ",'num_experts':8,'shared_expert_intermediate_size':56,'decoder_sparse_step':1" MOE),
            "{'shared_expert_hidden_size':56,'shared_expert_gate':true,'qkv_bias':true,'ffn_hidden_size':0}");
