@@ -126,8 +126,7 @@ static double compute_share(const struct tpp_layer *layer, enum tpp_section firs
     double all = 0, transfers = 0;
     for (int section = first; section <= (int)last; section++) {
         all += layer->section_seconds[section];
-        transfers += layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT] +
-                     layer->seconds[section][TPP_PART_EXPERT];
+        transfers += tpp_layer_transfer_seconds(layer, (enum tpp_section)section);
     }
     return all > 0 ? 1 - transfers / all : 1;
 }

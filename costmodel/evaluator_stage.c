@@ -100,12 +100,6 @@ static double vocabulary_exposed_seconds(const struct tpp_strategy *strategy, co
     }
 }
 
-static double own_transfer_seconds(const struct tpp_layer *layer, enum tpp_section section)
-{
-    return layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT] +
-           layer->seconds[section][TPP_PART_EXPERT];
-}
-
 static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                             const struct tpp_layer *layer)
 {
@@ -118,10 +112,10 @@ static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluato
         .forward_seconds = layer->section_seconds[TPP_SECTION_FORWARD],
         .backward_seconds = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
                             again * layer->section_seconds[TPP_SECTION_FORWARD] + layer->repeated_seconds,
-        .forward_transfer_seconds = own_transfer_seconds(layer, TPP_SECTION_FORWARD),
-        .backward_transfer_seconds = own_transfer_seconds(layer, TPP_SECTION_BACKWARD) +
-                                     own_transfer_seconds(layer, TPP_SECTION_WEIGHT) +
-                                     again * own_transfer_seconds(layer, TPP_SECTION_FORWARD),
+        .forward_transfer_seconds = tpp_layer_transfer_seconds(layer, TPP_SECTION_FORWARD),
+        .backward_transfer_seconds = tpp_layer_transfer_seconds(layer, TPP_SECTION_BACKWARD) +
+                                     tpp_layer_transfer_seconds(layer, TPP_SECTION_WEIGHT) +
+                                     again * tpp_layer_transfer_seconds(layer, TPP_SECTION_FORWARD),
     };
     if (evaluator->job->task == TPP_TASK_QLORA) /* the quantised base travels as it is stored */
         work.gathered_bytes -= (stack->gathered_linear_bytes - TPP_NF4_BYTES) * layer->linear_parameters;

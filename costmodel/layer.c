@@ -154,6 +154,12 @@ static void blend_values(double *out, const double *moe, size_t count, double de
         out[i] = dense_share * out[i] + (1 - dense_share) * moe[i];
 }
 
+double tpp_layer_transfer_seconds(const struct tpp_layer *layer, enum tpp_section section)
+{
+    return layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT] +
+           layer->seconds[section][TPP_PART_EXPERT];
+}
+
 struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense, const struct tpp_layer *moe,
                                  double num_moe)
 {

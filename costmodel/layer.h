@@ -47,6 +47,9 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
 struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense, const struct tpp_layer *moe,
                                  double num_moe);
 
+/* What tensor, context and expert parallelism transfer within a section: part of section_seconds, not slowed by others. */
+double tpp_layer_transfer_seconds(const struct tpp_layer *layer, enum tpp_section section);
+
 /* Seconds of one run of an operation, exposed or not. */
 double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing);
 /* What all runs of a transfer add to the critical path: what does not hide behind its operation, and the slow-down of that. */

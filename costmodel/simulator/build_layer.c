@@ -6,12 +6,11 @@
 /* Cost-model 7 "TP": the first tenth of a compute operation hides nothing. */
 static const double unhidden_fraction = 0.1;
 
-static void split_section(const struct tpp_layer *layer, enum tpp_section section, double *compute, double *other)
+static void read_section(const struct tpp_layer *layer, enum tpp_section section, enum tpp_simulated_pass pass,
+                         struct tpp_unit *unit)
 {
-    const double transfers = layer->seconds[section][TPP_PART_TENSOR] + layer->seconds[section][TPP_PART_CONTEXT] +
-                             layer->seconds[section][TPP_PART_EXPERT];
-    *compute = layer->section_seconds[section] - transfers;
-    *other = transfers;
+    unit->other_seconds[pass] = tpp_layer_transfer_seconds(layer, section);
+    unit->compute_seconds[pass] = layer->section_seconds[section] - unit->other_seconds[pass];
 }
 
 /* Accumulation of gradients is part of the weight pass, cost-model 15.7. */
@@ -23,12 +22,9 @@ static double accumulation_seconds(const struct tpp_build *build, const struct t
 
 static void read_layer(const struct tpp_build *build, const struct tpp_layer *layer, struct tpp_unit *unit)
 {
-    split_section(layer, TPP_SECTION_FORWARD, &unit->compute_seconds[TPP_PASS_FORWARD],
-                  &unit->other_seconds[TPP_PASS_FORWARD]);
-    split_section(layer, TPP_SECTION_BACKWARD, &unit->compute_seconds[TPP_PASS_BACKWARD],
-                  &unit->other_seconds[TPP_PASS_BACKWARD]);
-    split_section(layer, TPP_SECTION_WEIGHT, &unit->compute_seconds[TPP_PASS_WEIGHT],
-                  &unit->other_seconds[TPP_PASS_WEIGHT]);
+    read_section(layer, TPP_SECTION_FORWARD, TPP_PASS_FORWARD, unit);
+    read_section(layer, TPP_SECTION_BACKWARD, TPP_PASS_BACKWARD, unit);
+    read_section(layer, TPP_SECTION_WEIGHT, TPP_PASS_WEIGHT, unit);
     unit->compute_seconds[TPP_PASS_WEIGHT] += accumulation_seconds(build, layer);
     unit->repeated_seconds = layer->repeated_seconds;
     const double experts = tpp_job_is_adapter(build->evaluator->job) ? 0 : layer->expert_parameters;
