@@ -31,6 +31,7 @@ static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_wr
                         strategy->recompute_method == TPP_RECOMPUTE_BLOCK ? "block" : "uniform");
     tpp_json_add_u64(writer, object, "recompute_num_layers", strategy->recompute_num_layers);
     tpp_json_add_string(writer, object, "schedule", tpp_schedule_name(strategy->schedule));
+    tpp_json_add_u64(writer, object, "microbatch_group_size", strategy->microbatch_group_size);
     tpp_json_add_u64(writer, object, "first_stage_layers", strategy->first_stage_layers);
     tpp_json_add_u64(writer, object, "last_stage_layers", strategy->last_stage_layers);
     tpp_json_add_u64(writer, object, "reduce_bucket_size", strategy->reduce_bucket_size);

@@ -129,7 +129,7 @@ static struct cover cover_of(const struct tpp_hardware *hardware, const struct t
                           .slowdown = hardware->overlap_slowdown_fraction * compute_share};
     if (strategy->schedule == TPP_SCHEDULE_INTERLEAVED) {
         cover.chunks = strategy->virtual_pipeline_stages;
-        cover.group = fmin(strategy->pipeline_parallel, (double)strategy->num_micro_batches);
+        cover.group = tpp_strategy_group_size(strategy);
     }
     return cover;
 }

@@ -59,7 +59,7 @@ double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t
     case TPP_SCHEDULE_GPIPE:
         return m;
     case TPP_SCHEDULE_INTERLEAVED:
-        return fmin(2 * (p - r - 1) + (v - 1) * p + 1, m * v) / v;
+        return fmin(2 * (p - r - 1) + (v - 1) * tpp_strategy_group_size(strategy) + 1, m * v) / v;
     case TPP_SCHEDULE_ZB_H1:
     case TPP_SCHEDULE_ZB_1P:
         return split_in_flight(m, p - r, r);

@@ -24,6 +24,12 @@ struct tpp_strategy tpp_strategy_defaults(void)
     };
 }
 
+uint32_t tpp_strategy_group_size(const struct tpp_strategy *s)
+{
+    const uint32_t given = s->microbatch_group_size > 0 ? s->microbatch_group_size : s->pipeline_parallel;
+    return s->num_micro_batches < given ? (uint32_t)s->num_micro_batches : given;
+}
+
 /* What a rank's copy of the model takes: t p c ranks. */
 static uint64_t model_ranks(const struct tpp_strategy *s)
 {
@@ -198,6 +204,7 @@ int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy
     ORDER(recompute_method);
     ORDER(recompute_num_layers);
     ORDER(schedule);
+    ORDER(microbatch_group_size);
     ORDER(first_stage_layers);
     ORDER(last_stage_layers);
     ORDER(account_for_embedding);

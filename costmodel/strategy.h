@@ -81,6 +81,8 @@ struct tpp_strategy {
     enum tpp_recompute_method recompute_method;
     uint32_t recompute_num_layers;    /* BLOCK: layers of a stage that are recomputed; UNIFORM: layers a unit; 0 = all / 1 */
     enum tpp_schedule schedule;
+    uint32_t microbatch_group_size;   /* INTERLEAVED: micro-batches a chunk takes in turn (Megatron-Core 0.10's
+                                         --microbatch-group-size-per-virtual-pipeline-stage), p to m; 0 = p */
     uint32_t first_stage_layers, last_stage_layers; /* 0 = not given */
     bool account_for_embedding, account_for_loss;
     uint32_t last_chunk_less;         /* layers that the last chunk holds less than the others, for the loss and MTP blocks
@@ -106,6 +108,8 @@ struct tpp_strategy {
 /* All sizes 1, micro-batch 1, 1F1B, ZeRO 0, no recompute, reshard, overlap and alignment on. data_parallel and num_micro_batches are
  * 0: they follow from the job (tpp_strategy_complete). */
 struct tpp_strategy tpp_strategy_defaults(void);
+/* N of the interleaved schedule: microbatch_group_size, p when it is 0; no more than there are micro-batches. */
+uint32_t tpp_strategy_group_size(const struct tpp_strategy *strategy);
 
 /* Fills what follows from the rest: data_parallel (when 0), num_micro_batches (when 0), schedule interleaved when v > 1.
  * TPP_E_STRATEGY when it does not divide. */
@@ -118,7 +122,7 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
 /* "tp=4,pp=2,vp=1,dp=4,cp=1,ep=1,mbs=2,zero=1,recompute=selective,sp=1,...". Keys: tp pp vp dp cp ep etp mbs gas (number of
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
  * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap
- * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) first_layers last_layers
+ * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) vp_group first_layers last_layers
  * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather
  * align_grad_reduce tp_overlap offload (none|optimizer) vocab_parallel
  * (none|one-barrier|two-barriers|interlaced) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.

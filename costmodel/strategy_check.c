@@ -300,8 +300,8 @@ static enum tpp_code check_v_shape(const struct tpp_strategy *s, struct tpp_erro
     return TPP_OK;
 }
 
-/* Interleaving: p > 1, and with a micro-batch group of p: p <= m and no partial group (a partial group needs p or more
- * micro-batches, and m mod p is always less). */
+/* Interleaving: p > 1, and groups of p <= N <= m micro-batches; what is left for the last group still fills the pipeline, which
+ * is never so with N = p. */
 static enum tpp_code check_schedule(const struct tpp_strategy *s, struct tpp_error *err)
 {
     const uint32_t p = s->pipeline_parallel, v = s->virtual_pipeline_stages;
@@ -313,12 +313,29 @@ static enum tpp_code check_schedule(const struct tpp_strategy *s, struct tpp_err
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.schedule", "interleaving and vp > 1 go together",
                         "schedule %s with vp = %u", tpp_schedule_name(s->schedule), v);
     }
+    const uint32_t group = s->microbatch_group_size;
+    if (group > 0 && (!is_interleaved || group < p || group > s->num_micro_batches)) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.microbatch_group_size",
+                        "drop vp_group, or choose a size from pp to the number of micro-batches with vp > 1",
+                        "groups of %u micro-batches on %u stages of %u chunks, of %llu micro-batches", group, p, v,
+                        (unsigned long long)s->num_micro_batches);
+    }
     if (!is_interleaved) {
         return TPP_OK;
     }
     if (p == 1) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.virtual_pipeline_stages", "set vp=1, or pp above 1",
                         "interleaving needs pp > 1");
+    }
+    if (group > 0) {
+        const uint64_t left = s->num_micro_batches % group;
+        if (left != 0 && left < p) {
+            return tpp_fail(err, TPP_E_STRATEGY, "strategy.microbatch_group_size",
+                            "choose a size that divides the micro-batches, or leaves at least pp of them",
+                            "groups of %u leave %llu of %llu micro-batches, fewer than the %u stages", group,
+                            (unsigned long long)left, (unsigned long long)s->num_micro_batches, p);
+        }
+        return TPP_OK;
     }
     if (s->num_micro_batches < p || s->num_micro_batches % p != 0) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.num_micro_batches",

@@ -56,6 +56,7 @@ static const struct field fields[] = {
     FIELD("recompute_layers", FIELD_U32, recompute_num_layers, false, "a whole number of layers"),
     FIELD("schedule", FIELD_SCHEDULE, schedule, false,
           "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-1p, zb-2p, zb-v, dualpipe or dualpipev"),
+    FIELD("vp_group", FIELD_U32, microbatch_group_size, false, "a whole number of micro-batches"),
     FIELD("first_layers", FIELD_U32, first_stage_layers, false, "a whole number of layers"),
     FIELD("last_layers", FIELD_U32, last_stage_layers, false, "a whole number of layers"),
     FIELD("account_embedding", FIELD_BOOL, account_for_embedding, false, "0 or 1"),

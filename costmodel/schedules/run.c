@@ -44,6 +44,7 @@ struct tpp_schedule_problem tpp_schedule_problem_of(const struct tpp_strategy *s
         .virtual_pipeline_stages = strategy->virtual_pipeline_stages,
         .num_micro_batches =
             strategy->num_micro_batches < UINT32_MAX ? (uint32_t)strategy->num_micro_batches : UINT32_MAX,
+        .microbatch_group_size = strategy->microbatch_group_size,
     };
 }
 

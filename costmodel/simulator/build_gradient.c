@@ -117,7 +117,9 @@ static uint32_t aligned_mark(const struct tpp_pen *pen)
     const uint32_t p = build->num_stages, stage = pen->device % p, chunk = build->chunks[pen->chunk].place.position / p;
     if (build->strategy->schedule != TPP_SCHEDULE_INTERLEAVED || chunk < 2)
         return TPP_NO_TASK;
-    const uint32_t group = p < build->num_micro_batches ? p : build->num_micro_batches, pass = (chunk - 1) * group - stage;
+    const uint32_t wanted = tpp_strategy_group_size(build->strategy);
+    const uint32_t group = wanted < build->num_micro_batches ? wanted : build->num_micro_batches;
+    const uint32_t pass = (chunk - 1) * group - stage;
     return tpp_build_op(build, pen->device, pass / group * p + stage, pass % group, TPP_PASS_FORWARD)->before;
 }
 

@@ -155,6 +155,8 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     tpp_script_integer(script, "model.pipeline_model_parallel_size", s->pipeline_parallel);
     write_optional(script, "model.virtual_pipeline_model_parallel_size",
                    is_interleaved ? (int64_t)s->virtual_pipeline_stages : TPP_RULE_UNSET);
+    if (rules->microbatch_group_size != TPP_RULE_UNSET)
+        tpp_script_integer(script, "model.microbatch_group_size_per_vp_stage", rules->microbatch_group_size);
     tpp_script_expression(script, "model.pipeline_model_parallel_layout", "null");
     write_optional(script, "model.num_layers_in_first_pipeline_stage", rules->first_stage_layers);
     write_optional(script, "model.num_layers_in_last_pipeline_stage", rules->last_stage_layers);

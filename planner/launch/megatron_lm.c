@@ -48,6 +48,8 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "block recomputation counts layers in each model chunk"},
         {s->recompute_modules != 0 && request->release < TPP_RELEASE_0_12, "strategy.recompute_modules",
          "single modules are recomputed from 0.12 on"},
+        {s->microbatch_group_size > 0 && request->release < TPP_RELEASE_0_10, "strategy.microbatch_group_size",
+         "groups of micro-batches have a size of their own from 0.10 on"},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
         {s->dispatch == TPP_DISPATCH_HYBRIDEP && request->release < TPP_RELEASE_0_16, "strategy.dispatch",
          "HybridEP is there from 0.16 on"},
@@ -173,6 +175,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     tpp_script_integer(script, "--tensor-model-parallel-size", s->tensor_parallel);
     tpp_script_integer(script, "--pipeline-model-parallel-size", s->pipeline_parallel);
     write_optional(script, "--num-layers-per-virtual-pipeline-stage", s->layers_per_virtual_stage);
+    write_optional(script, "--microbatch-group-size-per-virtual-pipeline-stage", s->microbatch_group_size);
     write_optional(script, "--num-virtual-stages-per-pipeline-rank", s->virtual_stages_per_rank);
     write_optional(script, "--decoder-first-pipeline-num-layers", s->first_stage_layers);
     write_optional(script, "--decoder-last-pipeline-num-layers", s->last_stage_layers);

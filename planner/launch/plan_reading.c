@@ -437,6 +437,9 @@ static enum tpp_code read_strategy(const struct reading *r, const struct tpp_job
                                rules->pipeline_parallel > 0 && rules->num_layers % rules->pipeline_parallel != 0;
     if (r->s->zero_bubble && rules->pipeline_parallel > 1)
         strategy->schedule = TPP_SCHEDULE_ZB_H1;
+    const int64_t group = r->s->rules.microbatch_group_size;
+    if (is_set(group) && strategy->virtual_pipeline_stages > 1 && group != strategy->pipeline_parallel)
+        strategy->microbatch_group_size = size_of(group);
     read_layout(r, strategy);
     read_context(rules, strategy);
     read_recompute(rules, strategy);

@@ -38,6 +38,7 @@ enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, c
          "other dispatchers than the all-to-all, and their overlap, are not written"},
         {s->recompute_modules != 0, "strategy.recompute_modules", "recomputation of single modules is not written"},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},
+        {s->microbatch_group_size > 0, "strategy.microbatch_group_size", "groups of micro-batches are Megatron's alone"},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "layouts with a shorter last chunk are not written"},
     };
     return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another plan or framework",

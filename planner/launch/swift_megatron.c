@@ -92,6 +92,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     tpp_script_integer(script, "--pipeline_model_parallel_size", s->pipeline_parallel);
     if (s->virtual_pipeline_stages > 1)
         tpp_script_integer(script, "--virtual_pipeline_model_parallel_size", s->virtual_pipeline_stages);
+    write_optional(script, "--microbatch_group_size_per_vp_stage", rules->microbatch_group_size);
     write_optional(script, "--decoder_first_pipeline_num_layers", rules->first_stage_layers);
     write_optional(script, "--decoder_last_pipeline_num_layers", rules->last_stage_layers);
     if (s->account_for_embedding)

@@ -237,6 +237,8 @@ static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_s
     settings->overlap_grad_reduce = strategy->overlap_grad_reduce && !settings->torch_fsdp2;
     settings->overlap_param_gather = strategy->overlap_param_gather && settings->distributed_optimizer;
     settings->align_grad_reduce = strategy->align_grad_reduce;
+    if (strategy->microbatch_group_size > 0)
+        settings->microbatch_group_size = strategy->microbatch_group_size;
     settings->optimizer_cpu_offload = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
     settings->precision_aware_optimizer = settings->optimizer_cpu_offload || settings->narrow_state;
     settings->keeps_gathered_weights = settings->torch_fsdp2 && !strategy->reshard_after_forward;

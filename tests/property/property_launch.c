@@ -54,6 +54,8 @@ static void random_strategy(struct tpp_random *random, struct launch_case *c)
     s->tensor_parallel = PICK(1, 2, 4, 8);
     s->pipeline_parallel = PICK(1, 2, 4, 8);
     s->virtual_pipeline_stages = PICK(1, 1, 2, 4, 5);
+    if (s->virtual_pipeline_stages > 1)
+        s->microbatch_group_size = PICK(0, 0, s->pipeline_parallel, 2 * s->pipeline_parallel, s->pipeline_parallel + 1);
     s->context_parallel = PICK(1, 1, 2, 4);
     s->context_kind = (enum tpp_context_kind)PICK(0, 1, 2, 3);
     s->ulysses_parallel = s->context_kind == TPP_CONTEXT_HYBRID && s->context_parallel == 4 ? 2 : 0;
@@ -232,6 +234,8 @@ static struct tpp_strategy as_written(const struct launch_case *c)
     }
     s.overlap_param_gather = s.overlap_param_gather && s.zero_stage > 0;
     s.align_grad_reduce = s.align_grad_reduce || !s.overlap_grad_reduce;
+    if (s.microbatch_group_size == s.pipeline_parallel)
+        s.microbatch_group_size = 0; /* the size that groups have by themselves */
     s.reduce_bucket_size = s.overlap_grad_reduce ? s.reduce_bucket_size : 0;
     return s;
 }

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#define NUM_CASES 500
+#define NUM_CASES 600
 #define MIN_WRITTEN 60
 
 static const char hostile[] = "a\"b'c$(touch trace)`touch trace`\n#SBATCH --wrap=x\n; touch trace é";
@@ -76,6 +76,8 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
     s->tensor_parallel = is_plain ? 1 : PICK(1, 2, 4, 8);
     s->pipeline_parallel = is_plain ? 1 : PICK(1, 1, 2, 4);
     s->virtual_pipeline_stages = is_megatron && s->pipeline_parallel > 1 ? PICK(1, 1, 2) : 1;
+    if (s->virtual_pipeline_stages > 1)
+        s->microbatch_group_size = PICK(0, 0, 0, 0, 0, 2 * s->pipeline_parallel);
     s->context_parallel = PICK(1, 1, 1, 2, 4);
     s->context_kind = is_megatron ? (enum tpp_context_kind)PICK(0, 1, 2) : TPP_CONTEXT_ULYSSES;
     if (reader->framework == TPP_FRAMEWORK_NEMO && s->context_parallel == 4 && PICK(0, 1) == 1) {

@@ -685,6 +685,23 @@ static void test_reductions_are_aligned_unless_switched_off(void **state)
     check_refused(&c, TPP_E_UNSUPPORTED, "strategy.align_grad_reduce");
 }
 
+static void groups_of_micro_batches_have_a_size_from_0_10_on(void **state)
+{
+    (void)state;
+    struct launch_case c;
+    struct script_run run;
+    launch_case_init(&c);
+    c.strategy.virtual_pipeline_stages = 2;
+    c.strategy.schedule = TPP_SCHEDULE_INTERLEAVED;
+    c.strategy.microbatch_group_size = 2 * c.strategy.pipeline_parallel;
+    c.request.release = TPP_RELEASE_0_10;
+    start(&c, &run);
+    assert_true(script_run_has(&run, "--microbatch-group-size-per-virtual-pipeline-stage"));
+    script_run_release(&run);
+    c.request.release = TPP_RELEASE_0_9;
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.microbatch_group_size");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -707,6 +724,7 @@ int main(void)
         cmocka_unit_test(test_a_framework_without_scripts_names_those_that_have),
         cmocka_unit_test(test_reductions_are_aligned_unless_switched_off),
         cmocka_unit_test(test_any_failed_allocation_is_an_error),
+        cmocka_unit_test(groups_of_micro_batches_have_a_size_from_0_10_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,9 @@ static void micro_batches_in_flight_are_example_e7(void **state)
     CHECK_NUMBER(tpp_in_flight_micro_batches(&plain, 7), 1, 0);
     CHECK_NUMBER(tpp_in_flight_micro_batches(&interleaved, 0), 31.0 / 3, 1e-12); /* 10.333 */
     CHECK_NUMBER(tpp_in_flight_micro_batches(&interleaved, 7), 17.0 / 3, 1e-12); /* 5.667 */
+    struct tpp_strategy groups = interleaved; /* of 16: 2 (8 - 1) + 2 * 16 + 1 chunks of a micro-batch */
+    groups.microbatch_group_size = 16;
+    CHECK_NUMBER(tpp_in_flight_micro_batches(&groups, 0), 47.0 / 3, 1e-12);
     CHECK_NUMBER(tpp_in_flight_micro_batches(&gpipe, 5), 11, 0);
     CHECK_NUMBER(tpp_in_flight_micro_batches(&few, 0), 3, 0);
 }

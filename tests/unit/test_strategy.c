@@ -355,8 +355,19 @@ static void interleaving_needs_whole_groups_of_micro_batches(void **state)
     expect_refused(s, &model, &job, &megatron, "strategy.num_micro_batches");
     job.global_batch_size = 3;
     expect_refused(s, &model, &job, &megatron, "strategy.num_micro_batches");
-    s.pipeline_parallel = 1;
+    /* Groups of 5 leave 4 of 14 micro-batches, which fill 4 stages, and 3 of 13, which do not. */
+    s.microbatch_group_size = 5;
+    job.global_batch_size = 14;
+    expect_accepted(s, &model, &job, &megatron);
+    job.global_batch_size = 13;
+    expect_refused(s, &model, &job, &megatron, "strategy.microbatch_group_size");
+    s.microbatch_group_size = 3;
     job.global_batch_size = 12;
+    expect_refused(s, &model, &job, &megatron, "strategy.microbatch_group_size");
+    s.microbatch_group_size = 16;
+    expect_refused(s, &model, &job, &megatron, "strategy.microbatch_group_size");
+    s.microbatch_group_size = 0;
+    s.pipeline_parallel = 1;
     expect_refused(s, &model, &job, &megatron, "strategy.virtual_pipeline_stages");
     s = make(1, 4, 1);
     s.schedule = TPP_SCHEDULE_INTERLEAVED; /* without chunks */

@@ -46,13 +46,14 @@ static void every_key_is_read(void **state)
                            "account_loss=true,balanced_split=1,shard=9,reduce_bucket=2e8,allgather_bucket=500000000,"
                            "overlap_grad_reduce=0,overlap_param_gather=false,tp_overlap=1,offload=optimizer,reshard=0,"
                            "placed_tp=2,placed_cp=1,dispatch=hybridep,ep_overlap=1,last_chunk_less=3,"
-                           "recompute_modules=moe_act+core_attn,align_grad_reduce=0,vocab_parallel=two-barriers",
+                           "recompute_modules=moe_act+core_attn,align_grad_reduce=0,vocab_parallel=two-barriers,vp_group=6",
                            &s, NULL),
         TPP_OK);
     assert_int_equal(s.dispatch, TPP_DISPATCH_HYBRIDEP);
     assert_true(s.expert_overlap);
     assert_int_equal(s.vocabulary_parallel, TPP_VOCABULARY_PARALLEL_TWO_BARRIERS);
     assert_int_equal(s.last_chunk_less, 3);
+    assert_int_equal(s.microbatch_group_size, 6);
     assert_int_equal(s.recompute_modules, TPP_MODULE_EXPERT_ACTIVATION | TPP_MODULE_CORE_ATTENTION);
     assert_int_equal(s.expert_tensor_parallel, 2);
     assert_int_equal(s.num_micro_batches, 31);
@@ -161,6 +162,7 @@ static struct tpp_strategy random_strategy(struct tpp_random *random)
         .recompute_method = (enum tpp_recompute_method)some(random, 1),
         .recompute_num_layers = some(random, 2),
         .schedule = (enum tpp_schedule)some(random, TPP_SCHEDULE_COUNT - 1),
+        .microbatch_group_size = some(random, 3),
         .first_stage_layers = some(random, 2),
         .last_stage_layers = some(random, 2),
         .account_for_embedding = coin(random),

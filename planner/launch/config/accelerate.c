@@ -135,6 +135,7 @@ enum tpp_code tpp_accelerate_check(const struct tpp_launch_request *request, str
          "strategy.shard_group", "HYBRID_SHARD shards over the GPUs of a node"},
         {!s->overlap_grad_reduce || !s->overlap_param_gather, "strategy.overlap_grad_reduce", "FSDP always overlaps"},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},
+        {s->microbatch_group_size > 0, "strategy.microbatch_group_size", "groups of micro-batches are Megatron's alone"},
         {s->context_parallel > 1 && request->stack->attention == TPP_ATTENTION_EAGER, "stack.attention",
          "context parallelism needs a fused attention"},
     };
