@@ -372,6 +372,7 @@ void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_st
         .head = stage->has_head ? assembly->head : NULL,
         .num_layers = stage->num_layers,
         .in_flight = tpp_in_flight_micro_batches(strategy, index),
+        .awaiting_weights = tpp_micro_batches_awaiting_weights(strategy, index),
     };
     tpp_walk_stage_memory(&walk, &view, memory);
     memory->worst_stage = index;

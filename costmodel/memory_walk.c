@@ -28,11 +28,25 @@ struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *s
     }
 }
 
-/* `before`: micro-batches whose B is yet to come, `between`: those whose W is, when there are that many. */
-static double split_in_flight(double m, double before, double between)
+double tpp_micro_batches_awaiting_weights(const struct tpp_strategy *strategy, uint32_t stage)
 {
-    const double held = fmin(m, before);
-    return held + TPP_WEIGHT_ACTIVATION_FRACTION * fmin(m - held, between);
+    const double p = strategy->pipeline_parallel, r = stage, m = (double)strategy->num_micro_batches;
+    switch (strategy->schedule) {
+    case TPP_SCHEDULE_ZB_H1:
+    case TPP_SCHEDULE_ZB_1P:
+        return fmin(m - fmin(m, p - r), r);
+    case TPP_SCHEDULE_ZB_H2:
+        return fmin(m - fmin(m, 2 * (p - r) - 1), 2 * r);
+    default:
+        return 0;
+    }
+}
+
+/* `before`: micro-batches whose B is yet to come, when there are that many. */
+static double split_in_flight(const struct tpp_strategy *strategy, uint32_t stage, double before)
+{
+    return fmin((double)strategy->num_micro_batches, before) +
+           TPP_WEIGHT_ACTIVATION_FRACTION * tpp_micro_batches_awaiting_weights(strategy, stage);
 }
 
 /* Micro-batches more than 1F1B holds: one for every barrier between F and B of the last stage; half as many again
@@ -62,9 +76,9 @@ double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t
         return fmin(2 * (p - r - 1) + (v - 1) * tpp_strategy_group_size(strategy) + 1, m * v) / v;
     case TPP_SCHEDULE_ZB_H1:
     case TPP_SCHEDULE_ZB_1P:
-        return split_in_flight(m, p - r, r);
+        return split_in_flight(strategy, stage, p - r);
     case TPP_SCHEDULE_ZB_H2:
-        return split_in_flight(m, 2 * (p - r) - 1, 2 * r);
+        return split_in_flight(strategy, stage, 2 * (p - r) - 1);
     case TPP_SCHEDULE_ZB_2P:
         return fmin(m, 2 * p);
     case TPP_SCHEDULE_ZB_V:
@@ -187,8 +201,11 @@ static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_
     const double unit = layers_at_once(strategy, stage);
     const double kept = kept_bytes(walk, layer);
     const double whole = strategy->recompute == TPP_RECOMPUTE_FULL ? full_list_bytes(layer) : kept;
+    const double fraction = again > 0 ? 0 : 1 - layer->bytes[TPP_TENSOR_INPUT] / fmax(kept, 1);
+    const double in_flight =
+        stage->in_flight + stage->awaiting_weights * fmax(0, fraction - TPP_WEIGHT_ACTIVATION_FRACTION);
     memory->terms[TPP_MEMORY_ACTIVATIONS] =
-        stage->in_flight *
+        in_flight *
         (ceil(again / unit) * layer->bytes[TPP_TENSOR_INPUT] + (stage->num_layers - again) * whole);
     if (stage->head) /* multi-token-prediction blocks, whose backward follows at once; a head alone keeps nothing */
         memory->terms[TPP_MEMORY_ACTIVATIONS] += kept_bytes(walk, stage->head);

@@ -67,6 +67,7 @@ struct tpp_walk_stage {
     const struct tpp_layer *head;       /* NULL when the stage has none */
     double num_layers;                  /* decoder layers on the stage */
     double in_flight;                   /* micro-batches whose activations are alive at the peak (4.3) */
+    double awaiting_weights;            /* of these, micro-batches between B and W, which in_flight counts as 32/34 each */
 };
 
 /* Everything of the job that the walk needs beside the stage. */
@@ -97,7 +98,10 @@ double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_lay
 #define TPP_WEIGHT_ACTIVATION_FRACTION (32.0 / 34)
 
 /* In-flight micro-batches of stage `stage` (4.3) [exact]: E7. Where weight gradients come later, what they keep counts as
- * 32/34 of a micro-batch: an upper bound, of attention that keeps no scores. */
+ * 32/34 of a micro-batch. The walk counts more where a layer keeps so much (experts) that its input, all that B frees, is a
+ * smaller part of it. */
 double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t stage);
+/* Of these, micro-batches that wait for their weight gradients alone; 0 where these come with B. */
+double tpp_micro_batches_awaiting_weights(const struct tpp_strategy *strategy, uint32_t stage);
 
 #endif

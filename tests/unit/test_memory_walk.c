@@ -76,6 +76,20 @@ static void recomputation_keeps_less_and_repeats_a_layer(void **state)
     }
 }
 
+/* Of 100 bytes a layer keeps, B frees the 2 of its input: two of three micro-batches in flight wait with 98 of 100, more than
+ * the 32/34 that their number has them count for. */
+static void micro_batches_that_wait_for_weight_gradients_keep_all_but_their_input(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    scene.stage.in_flight = 1 + 2 * (32.0 / 34);
+    scene.stage.awaiting_weights = 2;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_ACTIVATIONS], 6 * (100 + 2 * 98), 1e-12);
+    scene.decoder.bytes[TPP_TENSOR_INPUT] = 40; /* 40 of 138: 32/34 is more */
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_ACTIVATIONS], 6 * 138 * (1 + 2 * (32.0 / 34)), 1e-12);
+}
+
 static void the_peak_is_at_the_loss_or_in_a_layer(void **state)
 {
     (void)state;
@@ -280,6 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recomputation_keeps_less_and_repeats_a_layer),
+        cmocka_unit_test(micro_batches_that_wait_for_weight_gradients_keep_all_but_their_input),
         cmocka_unit_test(the_peak_is_at_the_loss_or_in_a_layer),
         cmocka_unit_test(sharded_weights_are_gathered_unit_by_unit),
         cmocka_unit_test(engines_have_buffers_of_their_own),
