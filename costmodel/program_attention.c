@@ -88,7 +88,8 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     tpp_build_linear_parameters(builder, &second);
     build_norm_parameters(builder);
     tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, w * h * q * n);
-    tpp_builder_kept(builder, "attention norm output", TPP_MODULE_LAYER_NORM, w * h * tpp_builder_kept_share(builder, 3) * n);
+    tpp_builder_kept(builder, "attention norm output", TPP_MODULE_LAYER_NORM,
+                     tpp_builder_input_bytes(builder) * h * tpp_builder_kept_share(builder, 3) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "attention norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_kept(builder, "q, k, v", tpp_builder_is_latent(builder) ? TPP_MODULE_LATENT_UP : 0, w * qkv_width(builder) * n);
@@ -96,6 +97,9 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
         tpp_builder_tensor(builder, "q and k before their norms", TPP_TENSOR_SAVED,
                            w * (builder->local_heads + builder->local_groups) * builder->model->head_dim * n);
     tpp_builder_tensor(builder, "attention output", TPP_TENSOR_SAVED, w * context * n);
+    if (tpp_builder_input_bytes(builder) < w) /* the kernel keeps its result in 16 bits, the projection its input */
+        tpp_builder_tensor(builder, "quantised attention output", TPP_TENSOR_SAVED,
+                           tpp_builder_input_bytes(builder) * context * n);
     if (swaps_heads && builder->program->axes.context_parallel > 1)
         tpp_builder_tensor(builder, "attention output before all-to-all", TPP_TENSOR_SAVED, w * context * n);
     build_core_tensors(builder);

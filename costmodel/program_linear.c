@@ -116,6 +116,15 @@ bool tpp_builder_overlaps_tensor(const struct tpp_builder *builder)
     return builder->stack->tensor_parallel_async && !builder->stack->launch_blocking;
 }
 
+double tpp_builder_input_bytes(const struct tpp_builder *builder)
+{
+    static const double mx_scale = 1.0 / 32, block_scale = 4.0 / 128;
+    const enum tpp_precision precision = builder->job->precision;
+    if (!tpp_precision_is_fp8(precision) || !builder->stack->transformer_engine || builder->frozen)
+        return builder->stack->weight_bytes;
+    return 1 + (precision == TPP_PRECISION_MXFP8 ? mx_scale : precision == TPP_PRECISION_FP8_BLOCK ? block_scale : 0);
+}
+
 double tpp_builder_kept_share(const struct tpp_builder *builder, uint32_t num_linears)
 {
     if (builder->stack->tensor_parallel_copies && builder->tensor_parallel > 1)

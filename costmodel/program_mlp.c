@@ -77,12 +77,12 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
     if (has_weight_gradient)
         tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM,
-                         w * h * tpp_builder_kept_share(builder, builder->model->gated_mlp ? 2 : 1) * n);
+                         tpp_builder_input_bytes(builder) * h * tpp_builder_kept_share(builder, builder->model->gated_mlp ? 2 : 1) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "mlp norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
     tpp_builder_kept(builder, "mlp in output", TPP_MODULE_MLP, w * in * n);
     if (has_weight_gradient)
-        tpp_builder_kept(builder, "activation output", TPP_MODULE_MLP, w * f * n);
+        tpp_builder_kept(builder, "activation output", TPP_MODULE_MLP, tpp_builder_input_bytes(builder) * f * n);
     const bool eager = builder->model->gated_mlp && stack->activation_kernel == TPP_KERNEL_EAGER;
     if (eager)
         tpp_builder_tensor(builder, "activation eager copy", TPP_TENSOR_SAVED, 2 * f * n);

@@ -91,10 +91,10 @@ void tpp_build_moe_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * own);
     tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM, w * h * own);
     tpp_builder_kept(builder, "router", TPP_MODULE_MOE, 8.0 * model->num_experts * own);
-    tpp_builder_kept(builder, "permuted tokens", TPP_MODULE_MOE, w * h * rows);
+    tpp_builder_kept(builder, "permuted tokens", TPP_MODULE_MOE, tpp_builder_input_bytes(builder) * h * rows);
     tpp_builder_kept(builder, "expert in", TPP_MODULE_MOE, w * experts.in_width * rows);
     tpp_builder_kept(builder, "expert activation", TPP_MODULE_MOE | TPP_MODULE_EXPERT_ACTIVATION,
-                     w * experts.out_width * rows);
+                     tpp_builder_input_bytes(builder) * experts.out_width * rows);
     tpp_builder_kept(builder, "tokens before the combine", TPP_MODULE_MOE, w * h * experts.routed);
     tpp_builder_kept(builder, "shared expert", TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS, w * (in + 1) * shared);
     tpp_builder_tensor(builder, "expert gradients", TPP_TENSOR_BACKWARD_MLP, w * experts.in_width * rows);

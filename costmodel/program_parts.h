@@ -71,6 +71,9 @@ void tpp_build_tensor_exit_backward(struct tpp_builder *builder, const char *nam
 /* num_linears: modules that read the input, of which the framework has more than one GEMM here. */
 void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *name, uint32_t num_linears, int dgrad,
                                      int wgrad);
+/* Bytes of an element of a linear's input as it is kept for the weight gradient. Transformer Engine keeps what it quantised for an
+ * FP8 product, scales included (module/linear.py, layernorm_linear.py, grouped_linear.py: save_for_backward after update_usage). */
+double tpp_builder_input_bytes(const struct tpp_builder *builder);
 /* n_q / n of the input that `num_linears` column-parallel linears read, as it is kept for backward; times its copies. */
 double tpp_builder_kept_share(const struct tpp_builder *builder, uint32_t num_linears);
 
