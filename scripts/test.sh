@@ -116,11 +116,11 @@ fi
 say "clang: warnings are errors, unit tests"
 build build-clang clang -Dcalibrate=disabled && run_tests build-clang --suite unit
 
-say "address and undefined-behaviour sanitizers: the whole suite"
+say "address and undefined-behaviour sanitizers: the whole suite but for the style of sources and scripts"
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 build build-asan gcc -Db_sanitize=address,undefined -Db_lundef=false -Darena_malloc=true -Dcalibrate=disabled &&
-    run_tests build-asan --timeout-multiplier 4
+    run_tests build-asan --timeout-multiplier 4 --no-suite lint
 unset ASAN_OPTIONS UBSAN_OPTIONS
 
 say "calibration programs: compile and link"
