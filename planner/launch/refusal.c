@@ -45,6 +45,25 @@ enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, c
                              err);
 }
 
+enum tpp_code tpp_launch_check_core(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err)
+{
+    const struct tpp_strategy *s = request->strategy;
+    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
+    const struct tpp_refusal refusals[] = {
+        {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
+        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
+         "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
+        {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
+         "it does not balance layers that do not divide"},
+        {is_block && s->recompute_num_layers % s->virtual_pipeline_stages != 0, "strategy.recompute_num_layers",
+         "block recomputation counts layers in each model chunk"},
+        {s->zero_stage == 0 && s->overlap_param_gather, "strategy.overlap_param_gather",
+         "nothing is gathered without a sharded optimizer"},
+    };
+    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another plan or framework",
+                             err);
+}
+
 enum tpp_code tpp_launch_check_plain_job(const struct tpp_launch_request *request, const char *sentence,
                                          struct tpp_error *err)
 {

@@ -26,6 +26,8 @@ enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, c
  * overlap, recomputation of single modules, chunks that hold less. `sentence` as above. */
 enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence,
                                      struct tpp_error *err);
+/* What Megatron Core cannot run when another program hands it the sizes: Megatron-Bridge, ms-swift. */
+enum tpp_code tpp_launch_check_core(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err);
 /* Likewise the jobs, whatever the plan: multi-token prediction, block-scaled FP8, token drop, CUDA graphs. */
 enum tpp_code tpp_launch_check_plain_job(const struct tpp_launch_request *request, const char *sentence,
                                          struct tpp_error *err);

@@ -39,24 +39,15 @@ enum tpp_code tpp_launch_check_swift_megatron(const struct tpp_launch_request *r
 static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
 {
     const struct tpp_strategy *s = request->strategy;
-    const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
     const struct tpp_refusal refusals[] = {
         {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
          "other dispatchers than the all-to-all, and their overlap, are not written yet", true},
         {s->recompute_modules != 0, "strategy.recompute_modules", "single modules are not written yet", true},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
         {s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine deepspeed"},
-        {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
-        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
-         "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
-        {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
-         "it does not balance layers that do not divide"},
-        {is_block && s->recompute_num_layers % s->virtual_pipeline_stages != 0, "strategy.recompute_num_layers",
-         "block recomputation counts layers in each model chunk"},
-        {s->zero_stage == 0 && s->overlap_param_gather, "strategy.overlap_param_gather",
-         "nothing is gathered without a sharded optimizer"},
     };
-    return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+    enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
+    return code == TPP_OK ? tpp_launch_check_core(request, CANNOT, err) : code;
 }
 
 static void write_switch(struct tpp_script *script, const char *name, bool is_on)
