@@ -4,44 +4,18 @@
 
 #include <stdio.h>
 
-static const struct tpp_rule_group *const megatron_groups[] = {&tpp_rules_megatron_parallel,
-                                                               &tpp_rules_megatron_context,
-                                                               &tpp_rules_megatron_pipeline,
-                                                               &tpp_rules_megatron_layout,
-                                                               &tpp_rules_megatron_model,
-                                                               &tpp_rules_megatron_latent,
-                                                               &tpp_rules_megatron_moe,
-                                                               &tpp_rules_megatron_optimizer,
-                                                               &tpp_rules_megatron_fsdp,
-                                                               &tpp_rules_megatron_memory,
-                                                               &tpp_rules_megatron_precision,
-                                                               &tpp_rules_megatron_training,
-                                                               NULL};
+/* Rules of Megatron Core on what every program hands to it. */
+#define CORE_GROUPS                                                                                                    \
+    &tpp_rules_megatron_pipeline, &tpp_rules_megatron_layout, &tpp_rules_megatron_model, &tpp_rules_megatron_latent,   \
+        &tpp_rules_megatron_moe, &tpp_rules_megatron_optimizer, &tpp_rules_megatron_fsdp, &tpp_rules_megatron_memory,  \
+        &tpp_rules_megatron_precision
+
+static const struct tpp_rule_group *const megatron_groups[] = {
+    &tpp_rules_megatron_parallel, &tpp_rules_megatron_context, CORE_GROUPS, &tpp_rules_megatron_training, NULL};
 /* NeMo and Megatron-Bridge hand their sizes to Megatron Core, but have training loops and data of their own. */
-static const struct tpp_rule_group *const core_groups[] = {&tpp_rules_megatron_parallel,
-                                                           &tpp_rules_megatron_context,
-                                                           &tpp_rules_megatron_pipeline,
-                                                           &tpp_rules_megatron_layout,
-                                                           &tpp_rules_megatron_model,
-                                                           &tpp_rules_megatron_latent,
-                                                           &tpp_rules_megatron_moe,
-                                                           &tpp_rules_megatron_optimizer,
-                                                           &tpp_rules_megatron_fsdp,
-                                                           &tpp_rules_megatron_memory,
-                                                           &tpp_rules_megatron_precision,
-                                                           &tpp_rules_bridge,
-                                                           NULL};
-static const struct tpp_rule_group *const swift_groups[] = {&tpp_rules_swift,
-                                                            &tpp_rules_megatron_pipeline,
-                                                            &tpp_rules_megatron_layout,
-                                                            &tpp_rules_megatron_model,
-                                                            &tpp_rules_megatron_latent,
-                                                            &tpp_rules_megatron_moe,
-                                                            &tpp_rules_megatron_optimizer,
-                                                            &tpp_rules_megatron_fsdp,
-                                                            &tpp_rules_megatron_memory,
-                                                            &tpp_rules_megatron_precision,
-                                                            NULL};
+static const struct tpp_rule_group *const core_groups[] = {&tpp_rules_megatron_parallel, &tpp_rules_megatron_context,
+                                                           CORE_GROUPS, &tpp_rules_bridge, NULL};
+static const struct tpp_rule_group *const swift_groups[] = {&tpp_rules_swift, CORE_GROUPS, NULL};
 static const struct tpp_rule_group *const deepspeed_groups[] = {&tpp_rules_deepspeed, NULL};
 static const struct tpp_rule_group *const torchtitan_groups[] = {&tpp_rules_torchtitan, NULL};
 static const struct tpp_rule_group *const nanotron_groups[] = {&tpp_rules_nanotron, NULL};
