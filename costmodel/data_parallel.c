@@ -72,6 +72,12 @@ bool tpp_keeps_gathered(const struct tpp_stack *stack, const struct tpp_strategy
     return stack->framework == TPP_FRAMEWORK_TORCHTITAN && strategy->zero_stage >= 3 && strategy->pipeline_parallel > 1;
 }
 
+bool tpp_gathers_layers(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                        const struct tpp_replicas *replicas)
+{
+    return strategy->zero_stage >= 3 && replicas->shard.size > 1 && !tpp_keeps_gathered(stack, strategy);
+}
+
 struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                     const struct tpp_replicas *replicas)
 {

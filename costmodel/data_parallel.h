@@ -49,6 +49,9 @@ struct tpp_gradient_traffic {
  * the gradients, whole and in the reduction's type, behind the last backward pass (distributed/pipelining/stage.py,
  * backward_maybe_with_nosync). */
 bool tpp_keeps_gathered(const struct tpp_stack *stack, const struct tpp_strategy *strategy);
+/* ZeRO-3 and FSDP elsewhere: parameters are gathered layer by layer, and their gradients reduced, in every micro-batch. */
+bool tpp_gathers_layers(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                        const struct tpp_replicas *replicas);
 struct tpp_gradient_traffic tpp_gradient_traffic_of(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                     const struct tpp_replicas *replicas);
 /* Elements of one bucket: `given`, 0 = the engine's default, TPP_ONE_BUCKET = uncut. */

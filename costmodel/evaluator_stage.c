@@ -103,11 +103,11 @@ static double vocabulary_exposed_seconds(const struct tpp_strategy *strategy, co
 static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                             const struct tpp_layer *layer)
 {
-    const struct tpp_stack *stack = evaluator->stack;
     const double layers = (double)evaluator->model->num_layers / strategy->pipeline_parallel;
     const double again = tpp_recomputed_layers(strategy, layers) / layers;
-    struct tpp_sharded_work work = {
-        .gathered_bytes = tpp_stack_gathered_bytes(stack, layer->parameters, layer->linear_parameters),
+    return (struct tpp_sharded_work){
+        .gathered_bytes = tpp_stack_layer_gathered_bytes(evaluator->stack, evaluator->job, layer->parameters,
+                                                         layer->linear_parameters),
         .reduced_parameters = layer->trainable_parameters,
         .forward_seconds = layer->section_seconds[TPP_SECTION_FORWARD],
         .backward_seconds = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
@@ -117,9 +117,6 @@ static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluato
                                      tpp_layer_transfer_seconds(layer, TPP_SECTION_WEIGHT) +
                                      again * tpp_layer_transfer_seconds(layer, TPP_SECTION_FORWARD),
     };
-    if (evaluator->job->task == TPP_TASK_QLORA) /* the quantised base travels as it is stored */
-        work.gathered_bytes -= (stack->gathered_linear_bytes - TPP_NF4_BYTES) * layer->linear_parameters;
-    return work;
 }
 
 static void assemble_sharded(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
@@ -174,8 +171,7 @@ enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_str
     if (evaluator->model->num_experts > 0)
         assembly->expert_replicas =
             tpp_expert_replicas_make(strategy, evaluator->stack, evaluator->hardware->node.num_gpus);
-    assembly->is_sharded = strategy->zero_stage >= 3 && assembly->replicas.shard.size > 1 &&
-                           !tpp_keeps_gathered(evaluator->stack, strategy);
+    assembly->is_sharded = tpp_gathers_layers(evaluator->stack, strategy, &assembly->replicas);
     if (assembly->is_sharded)
         assemble_sharded(evaluator, strategy, assembly);
     assembly->vocabulary_send_seconds = vocabulary_send_seconds(evaluator, strategy, assembly);

@@ -18,9 +18,6 @@ struct tpp_static_bytes {
 struct tpp_static_bytes tpp_static_bytes_per_parameter(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                        double shard_ranks);
 
-/* Bits of one NF4 weight with double quantisation, over 8 [exact], E15: (4 + 8/64 + 32/(64*256)) / 8. */
-#define TPP_NF4_BYTES ((4.0 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
-
 /* Bytes an embedding's parameter takes beyond those of `per`: its moments stay in fp32 under Hugging Face's 8-bit AdamW. */
 double tpp_wide_moment_bytes(const struct tpp_stack *stack, const struct tpp_static_bytes *per);
 /* Share of the optimizer's states that one of the two moments is; the rest is master weights and fp32 gradients. */

@@ -186,6 +186,13 @@ double tpp_stack_gathered_bytes(const struct tpp_stack *stack, double parameters
     return stack->weight_bytes * (parameters - linear) + stack->gathered_linear_bytes * linear;
 }
 
+double tpp_stack_layer_gathered_bytes(const struct tpp_stack *stack, const struct tpp_job *job, double parameters,
+                                      double linear)
+{
+    const double bytes = tpp_stack_gathered_bytes(stack, parameters, linear);
+    return job->task == TPP_TASK_QLORA ? bytes - (stack->gathered_linear_bytes - TPP_NF4_BYTES) * linear : bytes;
+}
+
 static bool has_optimizer(const struct tpp_stack *stack)
 {
     const bool is_other = stack->framework == TPP_FRAMEWORK_OTHER;

@@ -40,7 +40,8 @@ enum tpp_lm_head_output { TPP_LM_HEAD_VOCABULARY_PARALLEL, TPP_LM_HEAD_GATHERED 
 enum tpp_loss_kernel {
     TPP_LOSS_UNFUSED,      /* Megatron vocabulary-parallel cross entropy: 10 B a local logit at the peak */
     TPP_LOSS_FUSED,        /* TE / Triton, gradient in place: 2 B; in plain PyTorch stacks 4 or 8 B */
-    TPP_LOSS_EAGER,        /* PyTorch float() + cross_entropy: 12 B in Hugging Face; 16 B, gathered logits 18 B, else */
+    TPP_LOSS_EAGER,        /* PyTorch float() + cross_entropy: 12 B in Hugging Face, 2 more with keeps_logits; torchtitan 12 B, split over
+                              tensor-parallel ranks 16 B; else 14 B, gathered logits 18 B */
     TPP_LOSS_COMPILED,     /* 4 B; 9.5 B in Hugging Face, whose logits are fp32 */
     TPP_LOSS_FUSED_LINEAR, /* chunked together with the head: about 0 B */
 };
@@ -123,8 +124,13 @@ struct tpp_state_bytes {
     double moments;           /* Adam's two: 8; 4 in bf16; 2 in 8 bits, with a scale a block */
 };
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack);
+/* Bits of one NF4 weight with double quantisation, over 8 [exact], E15: (4 + 8/64 + 32/(64*256)) / 8. */
+#define TPP_NF4_BYTES ((4.0 + 8.0 / 64 + 32.0 / (64 * 256)) / 8)
 /* Bytes on the wire when `parameters`, of them `linear` ones in linears of decoder layers, are gathered. */
 double tpp_stack_gathered_bytes(const struct tpp_stack *stack, double parameters, double linear);
+/* Likewise of a whole layer, frozen weights included: those that QLoRA quantised travel as they are stored. */
+double tpp_stack_layer_gathered_bytes(const struct tpp_stack *stack, const struct tpp_job *job, double parameters,
+                                      double linear);
 
 /* Contradictions: an optimizer or a type of gradients that the framework or engine lacks, flash3 on a GPU without it (flash_forward_fraction 0), FP8 where the GPU has none, ... */
 enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job,

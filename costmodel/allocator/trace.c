@@ -73,8 +73,7 @@ static enum tpp_code prepare(struct tpp_tracer *tracer, struct tpp_error *err)
                                   ? tpp_expert_replicas_make(&tracer->strategy, evaluator->stack, gpus_per_node)
                                   : tracer->replicas;
     tracer->keeps_gathered = tpp_keeps_gathered(evaluator->stack, &tracer->strategy) && tracer->replicas.shard_ranks > 1;
-    tracer->is_sharded =
-        tracer->strategy.zero_stage >= 3 && tracer->replicas.shard_ranks > 1 && !tracer->keeps_gathered;
+    tracer->is_sharded = tpp_gathers_layers(evaluator->stack, &tracer->strategy, &tracer->replicas);
     tracer->num_micro_batches = micro_batches_written(tracer);
     enum tpp_code code = tpp_trace_order_make(&tracer->strategy, evaluator->model->num_layers, tracer->stage,
                                               tracer->num_micro_batches, &tracer->order, err);

@@ -36,9 +36,7 @@ static void read_layer(const struct tpp_build *build, const struct tpp_layer *la
     unit->gather_bytes[TPP_PARAMETERS_DENSE] = tpp_stack_gathered_bytes(
         stack, unit->elements[TPP_PARAMETERS_DENSE], trains_linears ? linear - linear_experts : 0);
     unit->gather_bytes[TPP_PARAMETERS_EXPERT] = tpp_stack_gathered_bytes(stack, experts, linear_experts);
-    unit->gathered_bytes = tpp_stack_gathered_bytes(stack, layer->parameters, linear);
-    if (build->evaluator->job->task == TPP_TASK_QLORA) /* the quantised base travels as it is stored */
-        unit->gathered_bytes -= (stack->gathered_linear_bytes - TPP_NF4_BYTES) * linear;
+    unit->gathered_bytes = tpp_stack_layer_gathered_bytes(stack, build->evaluator->job, layer->parameters, linear);
 }
 
 /* Sections that one pass runs: backward of a schedule that does not split it takes the weight gradients with it. */
