@@ -2,7 +2,7 @@
 #include "costmodel/expert_load.h"
 #include "costmodel/evaluate.h"
 #include "tests/support/check_number.h"
-#include "tests/support/shapes.h"
+#include "tests/support/shape_cost.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,14 +103,7 @@ static void a_plan_pays_for_its_own_split(void **state)
             else
                 job.expert_imbalance = cases[i].factor;
             const struct tpp_strategy strategy = shape_strategy(cases[i].strategy, &job);
-            struct tpp_stack stack;
-            struct tpp_evaluator *evaluator = NULL;
-            struct tpp_cost cost;
-            tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
-            assert_int_equal(tpp_evaluator_new(&model, &h100, &job, &stack, &evaluator, NULL), TPP_OK);
-            assert_int_equal(tpp_evaluator_cost(evaluator, &strategy, &cost, NULL), TPP_OK);
-            tpp_evaluator_free(evaluator);
-            seconds[by_counts] = cost.step_seconds;
+            seconds[by_counts] = shape_cost(&model, &h100, TPP_FRAMEWORK_MEGATRON_LM, &job, &strategy).step_seconds;
         }
         CHECK_NUMBER(seconds[1], seconds[0], 1e-12);
     }

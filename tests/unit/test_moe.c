@@ -3,7 +3,7 @@
 #include "costmodel/evaluate.h"
 #include "costmodel/layer.h"
 #include "costmodel/program.h"
-#include "tests/support/shapes.h"
+#include "tests/support/shape_cost.h"
 
 static struct tpp_program program_of(const struct tpp_model *model, uint64_t sequence_length,
                                      const struct tpp_layer_axes *axes)
@@ -165,14 +165,7 @@ static struct tpp_cost deepseek_on_b200(const char *preset, const char *strategy
     const struct tpp_hardware b200 = shape_cluster("dgx-b200");
     const struct tpp_job job = shape_job(8, 4096, 32);
     const struct tpp_strategy strategy = shape_strategy(strategy_text, &job);
-    struct tpp_stack stack;
-    struct tpp_evaluator *evaluator = NULL;
-    struct tpp_cost cost;
-    tpp_stack_defaults(TPP_FRAMEWORK_NEMO, &b200.gpu, &job, &stack);
-    assert_int_equal(tpp_evaluator_new(&model, &b200, &job, &stack, &evaluator, NULL), TPP_OK);
-    assert_int_equal(tpp_evaluator_cost(evaluator, &strategy, &cost, NULL), TPP_OK);
-    tpp_evaluator_free(evaluator);
-    return cost;
+    return shape_cost(&model, &b200, TPP_FRAMEWORK_NEMO, &job, &strategy);
 }
 
 static void memory_of_measured_deepseek_runs(void **state)
@@ -206,14 +199,7 @@ static void imbalance_slows_the_experts(void **state)
         struct tpp_job job = shape_job(64, 4096, 512);
         job.expert_imbalance = i == 0 ? 1.0 : 1.3;
         const struct tpp_strategy strategy = shape_strategy("ep=8,etp=1,zero=1,pp=2", &job);
-        struct tpp_stack stack;
-        struct tpp_evaluator *evaluator = NULL;
-        struct tpp_cost cost;
-        tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
-        assert_int_equal(tpp_evaluator_new(&model, &h100, &job, &stack, &evaluator, NULL), TPP_OK);
-        assert_int_equal(tpp_evaluator_cost(evaluator, &strategy, &cost, NULL), TPP_OK);
-        tpp_evaluator_free(evaluator);
-        seconds[i] = cost.step_seconds;
+        seconds[i] = shape_cost(&model, &h100, TPP_FRAMEWORK_MEGATRON_LM, &job, &strategy).step_seconds;
     }
     assert_true(seconds[1] > 1.1 * seconds[0] && seconds[1] < 1.3 * seconds[0]);
 }
