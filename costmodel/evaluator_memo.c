@@ -10,11 +10,11 @@ static uint32_t repeated_modules(const struct tpp_evaluator *evaluator, const st
                                  enum tpp_layer_kind kind)
 {
     const struct tpp_stack *stack = evaluator->stack;
-    const bool has_layer =
-        kind == TPP_LAYER_DECODER || kind == TPP_LAYER_MOE || (kind == TPP_LAYER_HEAD && evaluator->job->mtp_num_layers > 0);
+    const bool has_layer = kind == TPP_LAYER_DECODER || kind == TPP_LAYER_MOE ||
+                           (kind == TPP_LAYER_HEAD && (evaluator->job->mtp_num_layers > 0 || stack->recomputes_head));
     if (!has_layer || strategy->recompute == TPP_RECOMPUTE_NONE)
         return 0;
-    if (strategy->recompute == TPP_RECOMPUTE_FULL) /* of the layers; in the head, of the blocks */
+    if (strategy->recompute == TPP_RECOMPUTE_FULL) /* of the layers; in the head, of what is marked */
         return kind == TPP_LAYER_HEAD ? TPP_MODULE_WHOLE_LAYER : 0;
     if (stack->framework == TPP_FRAMEWORK_TORCHTITAN)
         return TPP_MODULE_UNSAVED;

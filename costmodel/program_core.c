@@ -97,11 +97,14 @@ static void build_flash(struct tpp_builder *builder, const struct core *core, en
 }
 
 /* Traffic of the softmax, bytes of one score (5.2, 15.3). Dropout adds 5 each way; the 9 and 11 that 15.3 gives for
- * Megatron's fused kernel include it, or example E10 would not hold. */
+ * Megatron's fused kernel include it, or example E10 would not hold. Aleph-Alpha/scaling (core/nn/masked_softmax) casts up
+ * 6, fills the mask in place 8, softmax 8, casts down 6; back: cast 6, softmax 12, fill 8, cast 6. */
 static double softmax_bytes(const struct tpp_builder *builder, enum tpp_section section)
 {
     const bool forward = section == TPP_SECTION_FORWARD;
     const double dropout = builder->job->attention_dropout > 0 ? 5 : 0;
+    if (builder->stack->attention == TPP_ATTENTION_EAGER && builder->stack->softmax_in_place)
+        return (forward ? 28 : 32) + dropout;
     if (builder->stack->attention == TPP_ATTENTION_EAGER)
         return (forward ? 33 : 38) + dropout;
     return (forward ? 4 : 6) + dropout;

@@ -128,12 +128,16 @@ static void build_head_ops(struct tpp_builder *builder, double local_vocabulary,
 {
     const double n = builder->tokens, h = builder->hidden, activation = builder->stack->weight_bytes * n * h;
     const bool gathered = gathers_logits(builder);
+    const uint32_t modules = builder->modules;
+    if (builder->stack->recomputes_head)
+        builder->modules |= TPP_MODULE_WHOLE_LAYER;
     tpp_build_norm(builder, TPP_SECTION_FORWARD, 1);
     tpp_build_tensor_entry_forward(builder, "head");
     tpp_builder_gemm(builder, "head", TPP_SECTION_FORWARD, TPP_PART_HEAD, n, local_vocabulary, h);
     if (gathered)
         tpp_builder_collective(builder, "logits", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
                                builder->stack->weight_bytes * n * local_logits, TPP_NO_OP);
+    builder->modules = modules;
     for (int i = 0; !gathered && i < 3; i++)
         tpp_builder_collective(builder, "loss", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, 4 * n, TPP_NO_OP);
     tpp_builder_memory(builder, "loss", TPP_SECTION_FORWARD, TPP_PART_HEAD,

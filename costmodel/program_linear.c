@@ -155,9 +155,11 @@ void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, doubl
 {
     const bool eager = builder->stack->norm_kernel == TPP_KERNEL_EAGER;
     const bool rms = builder->model->norm == TPP_NORM_RMS;
-    /* Eager RMSNorm in fp32: casts, square, mean, scale, cast, weight (15.2). LayerNorm under autocast is one fp32 kernel
-     * between a cast up (2 + 4 B) and a cast down (4 + 2 B): 20 B forward, the same and the gradients backward, 30 B. */
-    const double forward = !eager ? 4 : rms ? 34 : 20, backward = !eager ? 6 : rms ? 66 : 30;
+    /* Eager RMSNorm in fp32, of Hugging Face and Aleph-Alpha/scaling. Forward: cast up 6, square 8, mean 4, x times the root 8, cast
+     * down 6, weight 4. Backward: of the weight's product 4, and 6 and 2 for the sum over tokens; cast 6; of the root's product 8, 12
+     * and 4; of the square (self.pow(1), times 2, times the gradient) 24; sum 12; cast 6. LayerNorm under autocast is one fp32
+     * kernel between a cast up (2 + 4 B) and a cast down (4 + 2 B): 20 B forward, the same and the gradients backward, 30 B. */
+    const double forward = !eager ? 4 : rms ? 36 : 20, backward = !eager ? 6 : rms ? 84 : 30;
     tpp_builder_memory(builder, "norm", section, TPP_PART_POINTWISE,
                        num_norms * (section == TPP_SECTION_FORWARD ? forward : backward) * builder->hidden *
                            builder->tokens * builder->norm_share,

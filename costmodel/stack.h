@@ -62,6 +62,8 @@ struct tpp_stack {
     enum tpp_engine engine;
     enum tpp_attention_kernel attention;
     enum tpp_kernel_style norm_kernel, activation_kernel, rope_kernel;
+    bool softmax_in_place;            /* eager attention fills its mask into the fp32 scores (Aleph-Alpha/scaling) */
+    bool recomputes_head;             /* full recomputation runs the final norm and the head again too, not the loss */
     enum tpp_loss_kernel loss_kernel;
     enum tpp_lm_head_output lm_head_output;
     bool keeps_logits;                /* Hugging Face: the 16-bit logits stay beside the loss's fp32 ones. Transformers since 4.46,

@@ -334,14 +334,29 @@ static void set_graph_compiler(struct tpp_stack *stack)
     stack->lm_head_output = TPP_LM_HEAD_VOCABULARY_PARALLEL;
 }
 
-/* Plain PyTorch tensor parallelism (15.1, 15.4): exposed all-reduces at half the NVLink rate, eager kernels.
+/* Aleph-Alpha/scaling casts every bucket of its 16-bit gradients up and all-reduces it whole, before a rank keeps its part
+ * (core/optimizer/allreduce.py); with activation checkpointing the head is a layer like others (core/nn/parallel_module). What rings
+ * carry out of a node, of all its ports, which nobody describes [fit on half of S19's rows; on the other half 0.21 is as good]:
+ * 0.25. Messages between stages show no such limit. */
+static void set_aleph_alpha(struct tpp_stack *stack)
+{
+    stack->tensor_parallel_autograd = true;
+    stack->tensor_parallel_other = false;
+    stack->softmax_in_place = true;
+    stack->recomputes_head = true;
+    stack->reduce_bytes = 4;
+    stack->nic_ring_efficiency_fraction = 0.25;
+}
+
+/* Plain PyTorch tensor parallelism (15.1, 15.4): exposed all-reduces, eager kernels; at half the NVLink rate where the source
+ * does not say which reductions there are.
  * S19 (Aleph Alpha scaling): gathered logits; a fused RMSNorm where the sheet names "RMS kernel"; gate and up are linears of
  * their own, each with its copy_to_tensor_model_parallel_region, and norms gather (core/nn/mlp.py, norm/rms_norm.py).
  * S22 (InternEvo): apex RMSNorm, flash-attention's rotary kernel, vocabulary-parallel head; bf16 gradients.
  * Paddle's tensor parallelism ends in a cross entropy split by vocabulary too; each of its ColumnParallelLinear copies its
- * input and reduces the gradient of it (c_identity: distributed/fleet/layers/mpu/mp_ops.py, TensorCopy of the kernel). With
- * these counted its reductions need no half rate. PaddleNLP's pre-training configurations set use_fused_rms_norm and
- * use_fused_rope (llm/{llama,qwen,baichuan}/pretrain-*.json of November 2023). */
+ * input and reduces the gradient of it (c_identity: distributed/fleet/layers/mpu/mp_ops.py, TensorCopy of the kernel).
+ * PaddleNLP's pre-training configurations set use_fused_rms_norm and use_fused_rope (llm/{llama,qwen,baichuan}/pretrain-*.json of
+ * November 2023). */
 static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
     const bool is_internevo = framework_has(facts, "InternEvo") || framework_has(facts, "InternLM");
@@ -350,13 +365,15 @@ static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack
     const bool has_fused_norm = is_internevo || is_paddlenlp || is_plain_gpt ||
                                 tpp_run_mentions(facts->attention, "RMS kernel") || notes_have(facts, "RMS kernel");
     stack->tensor_parallel_async = false;
+    stack->tensor_parallel_autograd = is_paddle;
     stack->tensor_parallel_other = !is_paddle;
-    stack->tensor_parallel_autograd = framework_has(facts, "Aleph Alpha") || is_paddle;
     stack->tensor_parallel_copies = is_paddle;
     stack->norm_kernel = has_fused_norm ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->activation_kernel = is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->rope_kernel = is_internevo || is_paddlenlp ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->lm_head_output = is_internevo || is_paddle ? TPP_LM_HEAD_VOCABULARY_PARALLEL : TPP_LM_HEAD_GATHERED;
+    if (framework_has(facts, "Aleph Alpha"))
+        set_aleph_alpha(stack);
     if (is_internevo) {
         stack->gradient_bytes = stack->reduce_bytes = 2;
         stack->loss_kernel = TPP_LOSS_FUSED;

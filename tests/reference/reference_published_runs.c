@@ -109,12 +109,12 @@ static void step_time_stays_within_its_bounds(void **state)
         double bound;
     } bounds[] = {
         {"bigscience", 0.062}, /* 3.9 % */
-        {"efficient-layouts", 0.038}, /* 9.0 %: kernel versions differ between sheets; 256 GPUs */
+        {"efficient-layouts", 0.040}, /* 9.0 %; 3.3 % of these eight and 7.4 % of all 242 with half of NVLink's rate; now 5.0 % of all */
         {"fms-acceleration", 0.056}, /* 7.3 % */
         {"internevo", 0.051}, /* 8.6 % */
         {"lucie", 0.120}, /* 10.3 %: host time of blocking launches at micro-batch 1 */
         {"nvidia-dgxc", 0.015}, /* 1.2 %, worst row 2.8 % */
-        {"simumax-b200", 0.122}, /* 4.4 % with its own constants; the shipped B200 constant is that of other stacks (cost-model 5.6) */
+        {"simumax-b200", 0.055}, /* 4.4 % with its own constants */
         {"torchtitan", 0.115}, /* 9.5 %; rowwise FP8 and context over 4 and 8 ranks, 20 to 42 % too fast, are not explained */
         {"vocabulary-parallel", 0.028}, /* 7.1 % with the vocabulary layers on the last stage */
         {"vtrain-multi", 0.050}, /* 7.6 % */

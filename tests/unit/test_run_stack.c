@@ -78,7 +78,7 @@ static void latent_attention_on_blackwell_waited_for_its_kernel(void **state)
     assert_int_equal(stack_of(&facts, gb200).attention, TPP_ATTENTION_FLASH3);
 }
 
-/* S19: gathered logits, half the NVLink rate, eager kernels unless the sheet names the RMS kernel. */
+/* S19: gathered logits, eager kernels unless the sheet names the RMS kernel; gradients all-reduced in fp32. */
 static void aleph_alpha_sheets_name_their_kernels(void **state)
 {
     (void)state;
@@ -93,8 +93,12 @@ static void aleph_alpha_sheets_name_their_kernels(void **state)
     assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
     assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
     assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_GATHERED);
-    assert_true(stack.tensor_parallel_other && stack.tensor_parallel_autograd);
+    assert_true(stack.tensor_parallel_autograd && !stack.tensor_parallel_other);
+    assert_true(stack.softmax_in_place && stack.recomputes_head);
     assert_false(stack.tensor_parallel_async);
+    assert_int_equal(stack.gradient_bytes, 2);
+    assert_int_equal(stack.reduce_bytes, 4);
+    CHECK_NUMBER(stack.nic_ring_efficiency_fraction, 0.25, 0);
     facts.attention = "flash_attentionv1.0.8";
     stack = stack_of(&facts, a100());
     assert_int_equal(stack.attention, TPP_ATTENTION_FLASH1);
