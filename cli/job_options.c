@@ -113,6 +113,8 @@ const struct tpp_option tpp_pin_options[] = {
      .help = "how tokens reach experts on other ranks: every copy by itself, or once to each node"},
     {"expert-overlap", 0, TPP_OPTION_CHOICE, PIN(expert_overlap), .choices = "off|on",
      .help = "dispatch and combine run beside the compute of another micro-batch"},
+    {"shared-expert-overlap", 0, TPP_OPTION_CHOICE, PIN(shared_overlap), .choices = "off|on",
+     .help = "shared experts run beside dispatch and combine"},
     {"data-parallel", 0, TPP_OPTION_COUNT, PIN(data_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "data-parallel size"},
     {"micro-batch-size", 0, TPP_OPTION_COUNT, PIN(micro_batch_size), "N", .min = 1, .max = 65536,

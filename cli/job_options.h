@@ -34,7 +34,7 @@ struct tpp_pin_arguments {
     int64_t tensor_parallel, pipeline_parallel, virtual_pipeline_stages, context_parallel, expert_parallel,
         data_parallel;
     int64_t micro_batch_size, zero_stage, reduce_bucket_size, allgather_bucket_size;
-    const char *sequence_parallel, *context_kind, *recompute, *offload, *dispatch, *expert_overlap;
+    const char *sequence_parallel, *context_kind, *recompute, *offload, *dispatch, *expert_overlap, *shared_overlap;
     int64_t max_tensor_parallel, max_pipeline_parallel, max_context_parallel, max_micro_batch_size;
     int64_t max_virtual_pipeline_stages, threads, top;
     double memory_headroom;

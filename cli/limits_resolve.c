@@ -28,6 +28,7 @@ void tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_sp
     limits->context_kind = pin_of_choice("ring|all-gather|ulysses|hybrid", arguments->context_kind);
     limits->dispatch = pin_of_choice("all-to-all|deepep|hybridep", arguments->dispatch);
     limits->expert_overlap = pin_of_choice("off|on", arguments->expert_overlap);
+    limits->shared_overlap = pin_of_choice("off|on", arguments->shared_overlap);
     limits->offload = pin_of_choice("none|optimizer", arguments->offload);
     limits->max_tensor_parallel = limit_of(arguments->max_tensor_parallel);
     limits->max_pipeline_parallel = limit_of(arguments->max_pipeline_parallel);

@@ -16,6 +16,7 @@ static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_wr
     tpp_json_add_u64(writer, object, "expert_tensor_parallel", strategy->expert_tensor_parallel);
     tpp_json_add_string(writer, object, "dispatch", tpp_dispatch_name(strategy->dispatch));
     tpp_json_add_bool(writer, object, "expert_overlap", strategy->expert_overlap);
+    tpp_json_add_bool(writer, object, "shared_expert_overlap", strategy->shared_overlap);
     tpp_json_add_u64(writer, object, "data_parallel", strategy->data_parallel);
     tpp_json_add_u64(writer, object, "zero_stage", strategy->zero_stage);
     tpp_json_add_u64(writer, object, "shard_group", strategy->shard_group);

@@ -194,12 +194,12 @@ static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
         snprintf(first, sizeof first, " first:%u", strategy->first_stage_layers);
     if (strategy->last_stage_layers > 0)
         snprintf(last, sizeof last, " last:%u", strategy->last_stage_layers);
-    snprintf(cell, sizeof cell, "%s%s%s%s%s%s%s%s%s%s%s%s", strategy->sequence_parallel ? " sp" : "",
+    snprintf(cell, sizeof cell, "%s%s%s%s%s%s%s%s%s%s%s%s%s", strategy->sequence_parallel ? " sp" : "",
              strategy->context_parallel > 1 ? " " : "",
              strategy->context_parallel > 1 ? tpp_context_kind_name(strategy->context_kind) : "",
              strategy->tp_comm_overlap ? " tp-overlap" : "", strategy->dispatch != TPP_DISPATCH_ALL_TO_ALL ? " " : "",
              strategy->dispatch != TPP_DISPATCH_ALL_TO_ALL ? tpp_dispatch_name(strategy->dispatch) : "",
-             strategy->expert_overlap ? " ep-overlap" : "", first, last,
+             strategy->expert_overlap ? " ep-overlap" : "", strategy->shared_overlap ? " shared-overlap" : "", first, last,
              strategy->account_for_embedding ? " +emb" : "", strategy->account_for_loss ? " +loss" : "",
              strategy->offload == TPP_OFFLOAD_OPTIMIZER ? " offload" : "");
     append_sharding(strategy, cell, sizeof cell);

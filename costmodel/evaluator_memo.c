@@ -50,6 +50,7 @@ static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, cons
     key.tensor_comm_overlap = strategy->tp_comm_overlap;
     if (has_experts) {
         key.axes.dispatch = strategy->dispatch;
+        key.axes.shared_overlap = strategy->shared_overlap;
         key.expert_overlap = strategy->expert_overlap;
     }
     key.axes.recompute_modules = repeated_modules(evaluator, strategy, kind);
@@ -68,8 +69,8 @@ static uint64_t hash_key(const struct tpp_layer_key *key)
                               (uint64_t)key->axes.expert_parallel << 32 | key->axes.expert_tensor_parallel,
                               (uint64_t)key->axes.context_kind << 3 | (uint64_t)key->axes.sequence_parallel << 2 |
                                   (uint64_t)key->axes.untied_copy << 1 | (uint64_t)key->tensor_comm_overlap,
-                              (uint64_t)key->axes.recompute_modules << 4 | (uint64_t)key->axes.dispatch << 1 |
-                                  (uint64_t)key->expert_overlap,
+                              (uint64_t)key->axes.recompute_modules << 5 | (uint64_t)key->axes.dispatch << 2 |
+                                  (uint64_t)key->axes.shared_overlap << 1 | (uint64_t)key->expert_overlap,
                               (uint64_t)key->axes.vocabulary_shards << 2 | (uint64_t)key->axes.vocabulary_parallel,
                               key->placed_tensor_ranks,
                               key->placed_context_ranks};
@@ -89,7 +90,8 @@ static bool same_key(const struct tpp_layer_key *a, const struct tpp_layer_key *
            a->axes.expert_parallel == b->axes.expert_parallel &&
            a->axes.expert_tensor_parallel == b->axes.expert_tensor_parallel &&
            a->axes.dispatch == b->axes.dispatch && a->axes.recompute_modules == b->axes.recompute_modules &&
-           a->expert_overlap == b->expert_overlap && a->axes.micro_batch_size == b->axes.micro_batch_size && a->axes.context_kind == b->axes.context_kind &&
+           a->expert_overlap == b->expert_overlap && a->axes.shared_overlap == b->axes.shared_overlap &&
+           a->axes.micro_batch_size == b->axes.micro_batch_size && a->axes.context_kind == b->axes.context_kind &&
            a->axes.vocabulary_parallel == b->axes.vocabulary_parallel &&
            a->axes.vocabulary_shards == b->axes.vocabulary_shards &&
            a->axes.sequence_parallel == b->axes.sequence_parallel && a->axes.untied_copy == b->axes.untied_copy &&

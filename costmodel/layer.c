@@ -55,6 +55,15 @@ double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing)
     }
 }
 
+double tpp_op_hiding_seconds(const struct tpp_program *program, const struct tpp_op *op, const struct tpp_timing *timing)
+{
+    const struct tpp_op *first = &program->ops[op->hidden_behind];
+    double seconds = tpp_op_seconds(first, timing);
+    for (uint32_t i = 1; i < op->num_hiding; i++)
+        seconds += first[i].count * tpp_op_seconds(&first[i], timing);
+    return seconds;
+}
+
 /* What a transfer adds to the critical path: what does not fit behind the operation it overlaps, and the slow-down of
  * that operation, sigma * overlapped time (7, 9.3). A ring step is not slowed: its send and receive use no SM time to
  * speak of beside a whole attention step. */
@@ -64,7 +73,7 @@ double tpp_op_exposed_seconds(const struct tpp_program *program, const struct tp
     const double transfer = tpp_op_seconds(op, timing);
     double exposed = transfer;
     if (op->hidden_behind != TPP_NO_OP) {
-        const double compute = tpp_op_seconds(&program->ops[op->hidden_behind], timing);
+        const double compute = tpp_op_hiding_seconds(program, op, timing);
         exposed = op->each_step ? fmax(0, transfer - compute)
                                 : fmax(0, transfer - hiding_fraction * compute) +
                                       timing->overlap_slowdown_fraction * fmin(transfer, compute);

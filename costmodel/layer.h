@@ -52,6 +52,8 @@ double tpp_layer_transfer_seconds(const struct tpp_layer *layer, enum tpp_sectio
 
 /* Seconds of one run of an operation, exposed or not. */
 double tpp_op_seconds(const struct tpp_op *op, const struct tpp_timing *timing);
+/* Seconds of what a hidden transfer runs beside: its operation, or all of them in a row. */
+double tpp_op_hiding_seconds(const struct tpp_program *program, const struct tpp_op *op, const struct tpp_timing *timing);
 /* What all runs of a transfer add to the critical path: what does not hide behind its operation, and the slow-down of that. */
 double tpp_op_exposed_seconds(const struct tpp_program *program, const struct tpp_op *op,
                               const struct tpp_timing *timing);

@@ -33,6 +33,7 @@ struct tpp_layer_axes {
     enum tpp_context_kind context_kind;
     bool sequence_parallel;
     enum tpp_dispatch dispatch;   /* MOE, and HEAD with MTP blocks; ALL_TO_ALL elsewhere */
+    bool shared_overlap;          /* as dispatch; false elsewhere */
     uint32_t recompute_modules;   /* TPP_MODULE_* bits that selective recomputation runs again; 0: none */
     enum tpp_vocabulary_parallel vocabulary_parallel; /* EMBEDDING, HEAD; NONE elsewhere */
     uint32_t vocabulary_shards; /* EMBEDDING, HEAD: stages they are cut over; 0 and 1: not cut */
@@ -95,6 +96,7 @@ struct tpp_op {
     enum tpp_group_kind group;
     struct tpp_token_dispatch dispatch; /* COMMUNICATION over EXPERT that is not an all-to-all; bytes 0: it is one */
     int hidden_behind;        /* COMMUNICATION: index of the op it overlaps with, or TPP_NO_OP: fully exposed */
+    uint32_t num_hiding;      /* so many in a row from there on, none of them a transfer; 0: that one */
     bool each_step;           /* ring: hides behind one run of that op at a time */
 };
 

@@ -97,6 +97,9 @@ void tpp_build_moe_tensors(struct tpp_builder *builder)
                      tpp_builder_input_bytes(builder) * experts.out_width * rows);
     tpp_builder_kept(builder, "tokens before the combine", TPP_MODULE_MOE, w * h * experts.routed);
     tpp_builder_kept(builder, "shared expert", TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS, w * (in + 1) * shared);
+    if (builder->program->axes.shared_overlap && builder->sequence_parallel && shared > 0)
+        tpp_builder_kept(builder, "shared expert input", TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS,
+                         tpp_builder_input_bytes(builder) * h * builder->tokens);
     tpp_builder_tensor(builder, "expert gradients", TPP_TENSOR_BACKWARD_MLP, w * experts.in_width * rows);
     tpp_builder_tensor(builder, "permutation workspace", TPP_TENSOR_BACKWARD_MLP, w * h * (experts.routed + rows));
 }
@@ -126,15 +129,23 @@ static void build_permute(struct tpp_builder *builder, enum tpp_section section,
     builder->program->ops[op].rate_fraction = 0.5;
 }
 
+/* Operations in a row that run beside a transfer; none: 0. */
+struct beside {
+    uint32_t first, count;
+};
+
 /* Dispatch and combine; over the expert-tensor ranks what arrived is gathered and the results are summed. */
 static void build_exchange(struct tpp_builder *builder, const char *name, enum tpp_section section,
-                           const struct experts *experts, enum tpp_collective tensor_collective)
+                           const struct experts *experts, enum tpp_collective tensor_collective, struct beside beside)
 {
     const double w = builder->stack->weight_bytes, h = builder->hidden;
     const uint32_t before = builder->program->num_ops;
-    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT, TPP_ALL_TO_ALL, w * experts->arriving * h, TPP_NO_OP);
-    if (builder->program->num_ops > before)
+    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT, TPP_ALL_TO_ALL, w * experts->arriving * h,
+                           beside.count > 0 ? (int)beside.first : TPP_NO_OP);
+    if (builder->program->num_ops > before) {
         builder->program->ops[before].dispatch = experts->dispatch;
+        builder->program->ops[before].num_hiding = beside.count;
+    }
     tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT_TENSOR, tensor_collective,
                            w * experts->rows * experts->count * h, TPP_NO_OP);
 }
@@ -181,7 +192,7 @@ static void build_router(struct tpp_builder *builder, enum tpp_section section, 
 
 static void build_shared_forward(struct tpp_builder *builder)
 {
-    if (builder->model->shared_expert_hidden_size == 0)
+    if (builder->model->shared_expert_hidden_size == 0 || builder->program->axes.shared_overlap)
         return;
     const struct tpp_linear first = shared_in(builder), second = shared_out(builder);
     tpp_build_tensor_entry_forward(builder, "shared expert");
@@ -193,7 +204,7 @@ static void build_shared_forward(struct tpp_builder *builder)
 
 static void build_shared_backward(struct tpp_builder *builder)
 {
-    if (builder->model->shared_expert_hidden_size == 0)
+    if (builder->model->shared_expert_hidden_size == 0 || builder->program->axes.shared_overlap)
         return;
     const struct tpp_linear first = shared_in(builder), second = shared_out(builder);
     int dgrad, wgrad;
@@ -204,6 +215,62 @@ static void build_shared_backward(struct tpp_builder *builder)
     tpp_build_tensor_entry_backward(builder, "shared expert", builder->model->gated_mlp ? 2 : 1, dgrad, wgrad);
 }
 
+/* Shared experts on a stream of their own (Megatron-Core, shared_experts.py and token_dispatcher.py): the first product and the
+ * activation run beside the dispatch, the second product beside the combine, both passes. Their linears leave transfers
+ * to explicit ones in 16 bits, which share the links with the exchange: not hidden. What was gathered is kept. */
+static void build_shared_transfer(struct tpp_builder *builder, enum tpp_section section, enum tpp_collective collective)
+{
+    tpp_builder_collective(builder, "shared expert", section, TPP_GROUP_TENSOR, collective,
+                           builder->stack->weight_bytes * builder->tokens * builder->hidden, TPP_NO_OP);
+}
+
+static struct beside beside_since(const struct tpp_builder *builder, uint32_t first)
+{
+    return (struct beside){first, builder->program->num_ops - first};
+}
+
+/* The half with the first product, which runs beside the dispatch. */
+static struct beside build_shared_beside_dispatch(struct tpp_builder *builder, enum tpp_section section)
+{
+    if (!builder->program->axes.shared_overlap)
+        return (struct beside){0, 0};
+    const struct tpp_linear linear = shared_in(builder);
+    const double elements = shared_out(builder).depth * builder->tokens;
+    const bool forward = section == TPP_SECTION_FORWARD;
+    if (forward && builder->sequence_parallel)
+        build_shared_transfer(builder, section, TPP_ALL_GATHER);
+    const uint32_t first = builder->program->num_ops;
+    if (forward)
+        tpp_build_linear_forward(builder, &linear);
+    build_activation(builder, section, elements);
+    if (!forward)
+        tpp_build_linear_backward(builder, &linear, NULL, NULL);
+    return beside_since(builder, first);
+}
+
+/* The half with the second product, which runs beside the combine. */
+static struct beside build_shared_beside_combine(struct tpp_builder *builder, enum tpp_section section)
+{
+    if (!builder->program->axes.shared_overlap)
+        return (struct beside){0, 0};
+    const struct tpp_linear linear = shared_out(builder);
+    if (section == TPP_SECTION_BACKWARD && builder->sequence_parallel)
+        build_shared_transfer(builder, section, TPP_ALL_GATHER);
+    const uint32_t first = builder->program->num_ops;
+    if (section == TPP_SECTION_FORWARD)
+        tpp_build_linear_forward(builder, &linear);
+    else
+        tpp_build_linear_backward(builder, &linear, NULL, NULL);
+    return beside_since(builder, first);
+}
+
+/* Its output forward, its input's gradient backward. */
+static void build_shared_sum(struct tpp_builder *builder, enum tpp_section section)
+{
+    if (builder->program->axes.shared_overlap)
+        build_shared_transfer(builder, section, builder->sequence_parallel ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE);
+}
+
 void tpp_build_moe_forward(struct tpp_builder *builder)
 {
     const struct experts experts = experts_start(builder);
@@ -211,14 +278,17 @@ void tpp_build_moe_forward(struct tpp_builder *builder)
     builder->modules |= TPP_MODULE_MOE;
     build_router(builder, TPP_SECTION_FORWARD, &experts);
     build_permute(builder, TPP_SECTION_FORWARD, &experts);
-    build_exchange(builder, "dispatch", TPP_SECTION_FORWARD, &experts, TPP_ALL_GATHER);
+    struct beside beside = build_shared_beside_dispatch(builder, TPP_SECTION_FORWARD);
+    build_exchange(builder, "dispatch", TPP_SECTION_FORWARD, &experts, TPP_ALL_GATHER, beside);
     build_grouped(builder, "expert in", TPP_SECTION_FORWARD, &experts, rows, experts.in_width, h);
     builder->modules |= TPP_MODULE_EXPERT_ACTIVATION;
     build_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
     builder->modules &= ~(uint32_t)TPP_MODULE_EXPERT_ACTIVATION;
     build_grouped(builder, "expert out", TPP_SECTION_FORWARD, &experts, rows, h, experts.out_width);
     build_expert_bias(builder, TPP_SECTION_FORWARD, &experts);
-    build_exchange(builder, "combine", TPP_SECTION_FORWARD, &experts, TPP_REDUCE_SCATTER);
+    beside = build_shared_beside_combine(builder, TPP_SECTION_FORWARD);
+    build_exchange(builder, "combine", TPP_SECTION_FORWARD, &experts, TPP_REDUCE_SCATTER, beside);
+    build_shared_sum(builder, TPP_SECTION_FORWARD);
     builder->modules |= TPP_MODULE_SHARED_EXPERTS;
     build_shared_forward(builder);
     builder->modules &= ~(uint32_t)(TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS);
@@ -229,7 +299,8 @@ void tpp_build_moe_backward(struct tpp_builder *builder)
     const struct experts experts = experts_start(builder);
     const double rows = experts.rows, h = builder->hidden;
     build_shared_backward(builder);
-    build_exchange(builder, "combine", TPP_SECTION_BACKWARD, &experts, TPP_ALL_GATHER);
+    struct beside beside = build_shared_beside_combine(builder, TPP_SECTION_BACKWARD);
+    build_exchange(builder, "combine", TPP_SECTION_BACKWARD, &experts, TPP_ALL_GATHER, beside);
     build_expert_bias(builder, TPP_SECTION_BACKWARD, &experts);
     build_grouped(builder, "expert out", TPP_SECTION_BACKWARD, &experts, rows, experts.out_width, h);
     build_activation(builder, TPP_SECTION_BACKWARD, experts.out_width * rows * experts.count);
@@ -238,7 +309,9 @@ void tpp_build_moe_backward(struct tpp_builder *builder)
         build_grouped(builder, "expert out", TPP_SECTION_WEIGHT, &experts, h, experts.out_width, rows);
         build_grouped(builder, "expert in", TPP_SECTION_WEIGHT, &experts, experts.in_width, h, rows);
     }
-    build_exchange(builder, "dispatch", TPP_SECTION_BACKWARD, &experts, TPP_REDUCE_SCATTER);
+    beside = build_shared_beside_dispatch(builder, TPP_SECTION_BACKWARD);
+    build_exchange(builder, "dispatch", TPP_SECTION_BACKWARD, &experts, TPP_REDUCE_SCATTER, beside);
+    build_shared_sum(builder, TPP_SECTION_BACKWARD);
     build_permute(builder, TPP_SECTION_BACKWARD, &experts);
     build_router(builder, TPP_SECTION_BACKWARD, &experts);
 }

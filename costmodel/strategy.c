@@ -219,6 +219,7 @@ int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy
     ORDER(tp_comm_overlap);
     ORDER(dispatch);
     ORDER(expert_overlap);
+    ORDER(shared_overlap);
     ORDER(offload);
     ORDER(vocabulary_parallel);
     ORDER(placed_tensor_ranks_per_node);

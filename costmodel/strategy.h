@@ -97,6 +97,8 @@ struct tpp_strategy {
     enum tpp_dispatch dispatch;       /* models with experts */
     bool expert_overlap;              /* dispatch and combine of one micro-batch run beside the compute of another (Megatron's
                                          --overlap-moe-expert-parallel-comm) */
+    bool shared_overlap;              /* shared experts run on a stream of their own beside dispatch and combine (Megatron's
+                                         --moe-shared-expert-overlap) */
     enum tpp_offload offload;
     enum tpp_vocabulary_parallel vocabulary_parallel; /* 1F1B with untied embeddings */
     /* Ranks of a tensor-parallel group in one node when a placement other than rank order is given (`--placement`, field
@@ -121,7 +123,7 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
 
 /* "tp=4,pp=2,vp=1,dp=4,cp=1,ep=1,mbs=2,zero=1,recompute=selective,sp=1,...". Keys: tp pp vp dp cp ep etp mbs gas (number of
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
- * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap
+ * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap shared_overlap
  * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) vp_group first_layers last_layers
  * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather
  * align_grad_reduce tp_overlap offload (none|optimizer) vocab_parallel

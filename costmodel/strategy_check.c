@@ -183,6 +183,18 @@ static enum tpp_code check_experts(const struct tpp_strategy *s, const struct tp
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.expert_overlap", "set ep above 1, or drop ep_overlap",
                         "there is no dispatch to overlap with ep = 1");
     }
+    if (s->shared_overlap && (e == 1 || model->shared_expert_hidden_size == 0)) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.shared_overlap", "drop shared_overlap",
+                        e == 1 ? "there is no dispatch to overlap with ep = 1" : "the model has no shared experts");
+    }
+    if (s->shared_overlap && s->recompute_modules & TPP_MODULE_SHARED_EXPERTS) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.shared_overlap", "recompute other modules, or drop shared_overlap",
+                        "shared experts that run beside the dispatch are not recomputed by themselves");
+    }
+    if (s->shared_overlap && s->expert_overlap) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.shared_overlap", "drop one of shared_overlap and ep_overlap",
+                        "dispatch and combine cannot run beside both the shared experts and another micro-batch");
+    }
     if (model->num_experts == 0) {
         if (e > 1 || (et > 1 && et != s->tensor_parallel)) {
             return tpp_fail(err, TPP_E_STRATEGY, where, "set ep=1 and drop etp",

@@ -72,6 +72,7 @@ static const struct field fields[] = {
     FIELD("tp_overlap", FIELD_BOOL, tp_comm_overlap, false, "0 or 1"),
     FIELD("dispatch", FIELD_DISPATCH, dispatch, false, "all-to-all, deepep or hybridep"),
     FIELD("ep_overlap", FIELD_BOOL, expert_overlap, false, "0 or 1"),
+    FIELD("shared_overlap", FIELD_BOOL, shared_overlap, false, "0 or 1"),
     FIELD("offload", FIELD_OFFLOAD, offload, false, "none or optimizer"),
     FIELD("vocab_parallel", FIELD_VOCABULARY, vocabulary_parallel, false,
           "none, one-barrier, two-barriers or interlaced"),

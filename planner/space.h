@@ -31,6 +31,7 @@ struct tpp_space_limits {
     int64_t offload;             /* enum tpp_offload */
     int64_t dispatch;            /* enum tpp_dispatch; of plans that exchange tokens */
     int64_t expert_overlap;      /* 0, 1 */
+    int64_t shared_overlap;      /* 0, 1; of plans that exchange tokens of a model with shared experts */
     int64_t reduce_bucket_size, allgather_bucket_size;
     /* Limits; 0 = the default in brackets. */
     uint32_t max_tensor_parallel;          /* [GPUs of a node] */
@@ -68,7 +69,7 @@ struct tpp_space_experts {
 };
 struct tpp_space_exchange { /* of tokens with their experts */
     enum tpp_dispatch dispatch;
-    bool overlap;
+    bool overlap, shared_overlap;
 };
 struct tpp_space_sharding {
     uint32_t zero_stage, shard_group;
@@ -87,7 +88,7 @@ struct tpp_space_cell {
         num_recomputes, num_tp_overlaps, num_offloads;
     struct tpp_space_context contexts[8];
     struct tpp_space_experts experts[TPP_SPACE_MAX_VALUES];
-    struct tpp_space_exchange exchanges[6];
+    struct tpp_space_exchange exchanges[9];
     bool sequence_parallel[2];
     struct tpp_space_split splits[TPP_SPACE_MAX_VALUES];
     uint32_t micro_batch_sizes[TPP_SPACE_MAX_VALUES];

@@ -55,18 +55,41 @@ static bool tries_overlap(const struct tpp_space *space, enum tpp_dispatch dispa
                         (is_asked || dispatch != TPP_DISPATCH_ALL_TO_ALL));
 }
 
+/* Shared experts beside the exchange: with the all-to-all from 0.10 on, with other dispatchers from 0.18 (ML-75), there on
+ * request; not together with the other overlap (ML-80). */
+static bool tries_shared(const struct tpp_space *space, enum tpp_dispatch dispatch, bool overlap, bool shared)
+{
+    if (shared && (overlap || space->model->shared_expert_hidden_size == 0))
+        return false;
+    if (!tpp_pin_is_free(space->limits.shared_overlap))
+        return tpp_pin_allows(space->limits.shared_overlap, shared);
+    if (!shared)
+        return true;
+    return tpp_space_is_megatron_core(space) &&
+           (dispatch == TPP_DISPATCH_ALL_TO_ALL ? space->release >= TPP_RELEASE_0_10
+                                                : space->limits.full_space && space->release >= TPP_RELEASE_0_18);
+}
+
+static void add_exchange(const struct tpp_space *space, struct tpp_space_exchange exchange, struct tpp_space_cell *cell)
+{
+    if (tries_overlap(space, exchange.dispatch, exchange.overlap) &&
+        tries_shared(space, exchange.dispatch, exchange.overlap, exchange.shared_overlap))
+        cell->exchanges[cell->num_exchanges++] = exchange;
+}
+
 void tpp_space_add_exchanges(const struct tpp_space *space, struct tpp_space_cell *cell)
 {
     if (space->model->num_experts == 0) {
-        cell->exchanges[cell->num_exchanges++] = (struct tpp_space_exchange){TPP_DISPATCH_ALL_TO_ALL, false};
+        cell->exchanges[cell->num_exchanges++] = (struct tpp_space_exchange){TPP_DISPATCH_ALL_TO_ALL, false, false};
         return;
     }
-    for (int dispatch = TPP_DISPATCH_ALL_TO_ALL; dispatch <= TPP_DISPATCH_HYBRIDEP; dispatch++) {
-        for (int overlap = 0; overlap < 2; overlap++) {
-            if (tries_dispatch(space, (enum tpp_dispatch)dispatch) && tries_overlap(space, (enum tpp_dispatch)dispatch, overlap))
-                cell->exchanges[cell->num_exchanges++] =
-                    (struct tpp_space_exchange){(enum tpp_dispatch)dispatch, overlap};
-        }
+    for (int i = TPP_DISPATCH_ALL_TO_ALL; i <= TPP_DISPATCH_HYBRIDEP; i++) {
+        const enum tpp_dispatch dispatch = (enum tpp_dispatch)i;
+        if (!tries_dispatch(space, dispatch))
+            continue;
+        add_exchange(space, (struct tpp_space_exchange){dispatch, false, false}, cell);
+        add_exchange(space, (struct tpp_space_exchange){dispatch, false, true}, cell);
+        add_exchange(space, (struct tpp_space_exchange){dispatch, true, false}, cell);
     }
 }
 
@@ -75,5 +98,7 @@ bool tpp_space_set_exchange(const struct tpp_space_cell *cell, uint32_t index, s
     const struct tpp_space_exchange *exchange = &cell->exchanges[index];
     strategy->dispatch = exchange->dispatch;
     strategy->expert_overlap = exchange->overlap;
-    return strategy->expert_parallel > 1 || (exchange->dispatch == TPP_DISPATCH_ALL_TO_ALL && !exchange->overlap);
+    strategy->shared_overlap = exchange->shared_overlap;
+    return strategy->expert_parallel > 1 ||
+           (exchange->dispatch == TPP_DISPATCH_ALL_TO_ALL && !exchange->overlap && !exchange->shared_overlap);
 }

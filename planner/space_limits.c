@@ -17,6 +17,7 @@ struct tpp_space_limits tpp_space_limits_defaults(void)
         .offload = TPP_PIN_ANY,
         .dispatch = TPP_PIN_ANY,
         .expert_overlap = TPP_PIN_ANY,
+        .shared_overlap = TPP_PIN_ANY,
         .reduce_bucket_size = TPP_PIN_ANY,
         .allgather_bucket_size = TPP_PIN_ANY,
         .keep = 10,
@@ -53,6 +54,7 @@ static enum tpp_code check_pins(const struct tpp_space_limits *limits, struct tp
         {"limits.offload", limits->offload, 0, TPP_OFFLOAD_OPTIMIZER},
         {"limits.dispatch", limits->dispatch, 0, TPP_DISPATCH_HYBRIDEP},
         {"limits.expert_overlap", limits->expert_overlap, 0, 1},
+        {"limits.shared_overlap", limits->shared_overlap, 0, 1},
         {"limits.reduce_bucket_size", limits->reduce_bucket_size, 0, INT64_C(1) << 50},
         {"limits.allgather_bucket_size", limits->allgather_bucket_size, 0, INT64_C(1) << 50},
     };

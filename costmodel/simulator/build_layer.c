@@ -44,20 +44,31 @@ struct pass_sections {
     bool has[TPP_SECTION_COUNT];
 };
 
-/* A transfer of the pass that is beside one of its own operations, as opposed to exposed. */
-static bool is_hidden_in(const struct tpp_program *program, const struct tpp_op *op, const struct pass_sections *pass)
+static uint32_t num_hiding(const struct tpp_op *op)
 {
-    return op->kind == TPP_OP_COMMUNICATION && pass->has[op->section] && op->hidden_behind != TPP_NO_OP &&
-           pass->has[program->ops[op->hidden_behind].section];
+    return op->num_hiding > 0 ? op->num_hiding : 1;
 }
 
-/* The transfer that hides behind operation `index`; NULL when there is none. */
+/* A transfer of the pass that is beside some of its own operations, as opposed to exposed. */
+static bool is_hidden_in(const struct tpp_program *program, const struct tpp_op *op, const struct pass_sections *pass)
+{
+    if (op->kind != TPP_OP_COMMUNICATION || !pass->has[op->section] || op->hidden_behind == TPP_NO_OP)
+        return false;
+    for (uint32_t i = 0; i < num_hiding(op); i++)
+        if (!pass->has[program->ops[(uint32_t)op->hidden_behind + i].section])
+            return false;
+    return true;
+}
+
+/* The transfer that hides behind operation `index`, or that and others; NULL when there is none. */
 static const struct tpp_op *hidden_transfer(const struct tpp_program *program, uint32_t index,
                                             const struct pass_sections *pass)
 {
-    for (uint32_t i = 0; i < program->num_ops; i++)
-        if (is_hidden_in(program, &program->ops[i], pass) && program->ops[i].hidden_behind == (int)index)
-            return &program->ops[i];
+    for (uint32_t i = 0; i < program->num_ops; i++) {
+        const struct tpp_op *op = &program->ops[i];
+        if (is_hidden_in(program, op, pass) && index - (uint32_t)op->hidden_behind < num_hiding(op))
+            return op;
+    }
     return NULL;
 }
 
@@ -70,8 +81,7 @@ static struct tpp_segment make_segment(const struct tpp_program *program, const 
                                   .collective = op->collective, .group = op->group, .name = op->name};
     if (!is_hidden)
         return segment; /* with tp_comm_overlap the exposed part alone */
-    const struct tpp_op *beside = &program->ops[op->hidden_behind];
-    const double compute = op->count * tpp_op_seconds(beside, timing);
+    const double compute = op->count * tpp_op_hiding_seconds(program, op, timing);
     const double slow = op->each_step ? 0 : timing->overlap_slowdown_fraction * fmin(transfer, compute);
     const double start = op->each_step ? 0 : unhidden_fraction * compute + slow;
     segment.is_hidden = true;
@@ -102,6 +112,8 @@ static bool read_pass(const struct tpp_program *program, const struct tpp_timing
         if (!pass->has[op->section] || is_hidden_in(program, op, pass))
             continue;
         const struct tpp_op *hidden = hidden_transfer(program, i, pass);
+        if (hidden && hidden->hidden_behind != (int)i)
+            continue; /* in the first one's segment */
         if (op->kind != TPP_OP_COMMUNICATION && !hidden) {
             pending += op->count * tpp_op_seconds(op, timing);
             continue;

@@ -162,7 +162,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
         tpp_script_integer(script, "model.expert_tensor_parallel_size", rules->expert_tensor_parallel);
         write_dispatch(script, rules);
         write_switch(script, "model.overlap_moe_expert_parallel_comm", s->expert_overlap);
-        write_switch(script, "model.moe_shared_expert_overlap", false);
+        write_switch(script, "model.moe_shared_expert_overlap", s->shared_overlap);
     }
     tpp_script_array_end(script);
 }

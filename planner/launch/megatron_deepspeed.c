@@ -20,7 +20,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const struct tpp_strategy *s = request->strategy;
     const bool has_stages = s->pipeline_parallel > 1;
     const struct tpp_refusal refusals[] = {
-        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
+        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap || s->shared_overlap, "strategy.dispatch",
          "its experts exchange tokens by all-to-all, without overlap"},
         {s->recompute_modules != 0, "strategy.recompute_modules", "it recomputes the attention core or whole layers"},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "it splits whole layers over the stages by itself"},

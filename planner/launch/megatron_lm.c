@@ -167,6 +167,7 @@ static void write_dispatch(struct tpp_script *script, const struct tpp_rule_sett
         tpp_script_word(script, "--moe-flex-dispatcher-backend",
                         s->flex_backend == TPP_RULE_HYBRIDEP ? "hybridep" : "deepep");
     tpp_script_flag_if(script, s->overlap_expert_comm, "--overlap-moe-expert-parallel-comm");
+    tpp_script_flag_if(script, s->shared_expert_overlap, "--moe-shared-expert-overlap");
 }
 
 static void write_parallel(struct tpp_script *script, const struct tpp_rule_settings *s)

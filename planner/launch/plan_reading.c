@@ -413,6 +413,8 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
                 ? TPP_DISPATCH_HYBRIDEP
                 : TPP_DISPATCH_DEEPEP;
     strategy->expert_overlap = rules->overlap_expert_comm && strategy->expert_parallel > 1;
+    strategy->shared_overlap = rules->shared_expert_overlap && strategy->expert_parallel > 1 &&
+                               is_set(rules->shared_expert_hidden_size) && rules->shared_expert_hidden_size > 0;
 }
 
 static enum tpp_code read_strategy(const struct reading *r, const struct tpp_job *job, struct tpp_strategy *strategy,

@@ -34,7 +34,7 @@ enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, c
 {
     const struct tpp_strategy *s = request->strategy;
     const struct tpp_refusal refusals[] = {
-        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
+        {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap || s->shared_overlap, "strategy.dispatch",
          "other dispatchers than the all-to-all, and their overlap, are not written"},
         {s->recompute_modules != 0, "strategy.recompute_modules", "recomputation of single modules is not written"},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},

@@ -99,6 +99,8 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     if (rules->num_experts != TPP_RULE_UNSET) {
         tpp_script_integer(script, "--expert_model_parallel_size", s->expert_parallel);
         tpp_script_integer(script, "--expert_tensor_parallel_size", rules->expert_tensor_parallel);
+        if (s->shared_overlap)
+            write_switch(script, "--moe_shared_expert_overlap", true);
     }
     tpp_script_array_end(script);
 }

@@ -222,6 +222,7 @@ static void set_dispatch(const struct tpp_strategy *strategy, enum tpp_release r
                          struct tpp_rule_settings *settings)
 {
     settings->overlap_expert_comm = strategy->expert_overlap;
+    settings->shared_expert_overlap = strategy->shared_overlap;
     if (settings->num_experts == TPP_RULE_UNSET)
         return;
     settings->dispatcher = strategy->dispatch == TPP_DISPATCH_ALL_TO_ALL ? TPP_RULE_ALLTOALL : TPP_RULE_FLEX;

@@ -44,6 +44,7 @@ static void random_model(struct tpp_random *random, struct tpp_model *model)
     model->num_experts = PICK(8, 16, 60);
     model->experts_per_token = PICK(1, 2, 4);
     model->moe_ffn_hidden_size = PICK(1792, 14336);
+    model->shared_expert_hidden_size = PICK(0, 2816);
     model->moe_layer_period = PICK(1, 2);
     model->first_k_dense = PICK(0, 0, 1, 3);
 }
@@ -92,6 +93,7 @@ static void random_extras(struct tpp_random *random, struct launch_case *c)
     s->tp_comm_overlap = s->tensor_parallel > 1 && PICK(0, 0, 1) == 1;
     s->dispatch = exchanges ? (enum tpp_dispatch)PICK(0, 0, 0, 1, 2) : TPP_DISPATCH_ALL_TO_ALL;
     s->expert_overlap = exchanges && PICK(0, 0, 1) == 1;
+    s->shared_overlap = c->model.shared_expert_hidden_size > 0 && s->expert_parallel > 1 && flip(random);
     s->last_stage_layers = s->first_stage_layers > 0 ? PICK(0, s->first_stage_layers) : PICK(0, 0, 0, 0, 3, 7);
     s->last_chunk_less = s->pipeline_parallel > 1 ? PICK(0, 0, 0, 0, 1) : 0;
     s->shard_group = s->zero_stage > 0 ? PICK(0, 0, 0, 0, 8) : 0;
@@ -114,7 +116,7 @@ static void make_old(struct launch_case *c)
     }
     if (c->request.release >= TPP_RELEASE_0_4)
         return;
-    c->model.num_experts = c->model.experts_per_token = c->model.moe_ffn_hidden_size = 0;
+    c->model.num_experts = c->model.experts_per_token = c->model.moe_ffn_hidden_size = c->model.shared_expert_hidden_size = 0;
     c->model.moe_layer_period = c->model.first_k_dense = 0;
     c->strategy.expert_parallel = c->strategy.expert_tensor_parallel = 1;
     c->model.num_query_groups = c->model.num_attention_heads;

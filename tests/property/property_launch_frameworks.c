@@ -62,6 +62,7 @@ static void random_model(struct tpp_random *random, const struct reader *reader,
         return;
     model->num_experts = PICK(8, 16);
     model->experts_per_token = PICK(1, 2);
+    model->shared_expert_hidden_size = PICK(0, 2816);
     model->moe_layer_period = PICK(1, 2);
     model->moe_ffn_hidden_size = model->ffn_hidden_size;
     if (model->moe_layer_period == 1)
@@ -128,6 +129,7 @@ static void random_megatron(struct tpp_random *random, struct launch_case *c)
     s->tp_comm_overlap = s->tensor_parallel > 1 && PICK(0, 0, 1) == 1;
     s->dispatch = exchanges ? (enum tpp_dispatch)PICK(0, 0, 0, 0, 1, 2) : TPP_DISPATCH_ALL_TO_ALL;
     s->expert_overlap = exchanges && PICK(0, 0, 1) == 1;
+    s->shared_overlap = c->model.shared_expert_hidden_size > 0 && s->expert_parallel > 1 && PICK(0, 1) == 1;
     s->first_stage_layers = is_piped ? PICK(0, 0, 0, 6) : 0;
     s->last_stage_layers = is_piped ? PICK(0, 0, 0, 6) : 0;
     s->account_for_embedding = is_piped && PICK(0, 0, 0, 1) == 1;

@@ -382,11 +382,19 @@ static void test_experts_and_dense_layers_are_said(void **state)
     check_value(&run, "--recompute-modules", "moe_act");
     check_value(&run, "--mtp-num-layers", "1");
     script_run_release(&run);
+    c.strategy.shared_overlap = true; /* beside a flex dispatcher from 0.18 on */
+    c.model.shared_expert_hidden_size = 3584;
+    check_refused(&c, TPP_E_STRATEGY, "ML-75");
     c.strategy.dispatch = TPP_DISPATCH_ALL_TO_ALL;
+    start(&c, &run);
+    assert_true(script_run_has(&run, "--moe-shared-expert-overlap"));
+    script_run_release(&run);
     c.strategy.recompute = TPP_RECOMPUTE_NONE;
     c.strategy.recompute_modules = 0;
     c.job.mtp_num_layers = 0;
     c.request.release = TPP_RELEASE_0_9;
+    c.strategy.shared_overlap = false;
+    c.model.shared_expert_hidden_size = 0;
     c.strategy.expert_tensor_parallel = 4;
     check_refused(&c, TPP_E_UNSUPPORTED, "model.first_k_dense");
     launch_case_init(&c);

@@ -60,6 +60,26 @@ static void a_transfer_hides_behind_nine_tenths_of_a_product(void **state)
     CHECK_NUMBER(exposed(&scene), 7 * (more - product), 1e-12);
 }
 
+static void a_transfer_hides_behind_several_operations(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene);
+    scene.program.num_ops = 4;
+    scene.program.ops[2] = scene.program.ops[3] = scene.program.ops[0];
+    scene.program.ops[3].count = 3;
+    scene.program.ops[1].bytes = 2e9;
+    scene.program.ops[1].hidden_behind = 2;
+    const double product = tpp_op_seconds(&scene.program.ops[0], &scene.timing);
+    const double transfer = tpp_op_seconds(&scene.program.ops[1], &scene.timing);
+    assert_true(transfer > 4 * product);
+    CHECK_NUMBER(exposed(&scene), transfer - 0.9 * product + 0.25 * product, 1e-12);
+    scene.program.ops[1].num_hiding = 2; /* one and three runs of the other */
+    CHECK_NUMBER(exposed(&scene), transfer - 0.9 * 4 * product + 0.25 * 4 * product, 1e-12);
+    scene.program.ops[1].bytes = 100e6;
+    CHECK_NUMBER(exposed(&scene), 0.25 * tpp_op_seconds(&scene.program.ops[1], &scene.timing), 1e-12);
+}
+
 static void the_host_adds_what_the_gpu_does_not_cover(void **state)
 {
     (void)state;
@@ -88,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_transfer_hides_behind_nine_tenths_of_a_product),
+        cmocka_unit_test(a_transfer_hides_behind_several_operations),
         cmocka_unit_test(the_host_adds_what_the_gpu_does_not_cover),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

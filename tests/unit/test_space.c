@@ -150,14 +150,14 @@ static void every_chunk_recomputes_the_same_number_of_layers(void **state)
 }
 
 /* 12 layers of 8 experts on one node: which pairs of dispatcher and overlap, and which lists of modules, groups have. Bits: twice
- * the dispatcher, 1 for the overlap; of module lists, the list itself is the bit. */
+ * the dispatcher, 1 for the overlap, 64 times that with shared experts beside it; of module lists, the list itself is the bit. */
 struct exchanges {
     uint32_t of_experts, of_one_rank; /* expert_parallel > 1, == 1 */
     uint64_t modules[2];
 };
 
-static struct exchanges list_exchanges(struct tpp_stack stack, uint32_t gpus_per_node, uint32_t kv_lora_rank,
-                                       const struct tpp_space_limits *limits)
+static struct exchanges list_exchanges_of(struct tpp_stack stack, uint32_t gpus_per_node, uint32_t kv_lora_rank,
+                                          uint32_t shared_expert_hidden_size, const struct tpp_space_limits *limits)
 {
     struct tpp_model moe = model;
     const struct tpp_job job = make_job(8, 8);
@@ -170,6 +170,7 @@ static struct exchanges list_exchanges(struct tpp_stack stack, uint32_t gpus_per
     moe.moe_ffn_hidden_size = 1408;
     moe.moe_layer_period = 1;
     moe.kv_lora_rank = kv_lora_rank;
+    moe.shared_expert_hidden_size = shared_expert_hidden_size;
     assert_int_equal(tpp_space_new(&moe, gpus_per_node, &job, &stack, limits, &space, NULL), TPP_OK);
     for (size_t i = 0; i < tpp_space_num_cells(space); i++) {
         tpp_space_cell(space, i, &cell);
@@ -178,12 +179,45 @@ static struct exchanges list_exchanges(struct tpp_stack stack, uint32_t gpus_per
             if (!tpp_space_group(space, &cell, group, &strategy))
                 continue;
             uint32_t *pairs = strategy.expert_parallel > 1 ? &found.of_experts : &found.of_one_rank;
-            *pairs |= 1U << (2 * strategy.dispatch + strategy.expert_overlap);
+            *pairs |= 1U << (2 * strategy.dispatch + strategy.expert_overlap + 6 * strategy.shared_overlap);
             found.modules[strategy.recompute_modules / 64] |= UINT64_C(1) << strategy.recompute_modules % 64;
         }
     }
     tpp_space_free(space);
     return found;
+}
+
+static struct exchanges list_exchanges(struct tpp_stack stack, uint32_t gpus_per_node, uint32_t kv_lora_rank,
+                                       const struct tpp_space_limits *limits)
+{
+    return list_exchanges_of(stack, gpus_per_node, kv_lora_rank, 0, limits);
+}
+
+/* --moe-shared-expert-overlap is there from 0.10 on with the all-to-all, from 0.18 with others (ML-75), never beside
+ * --overlap-moe-expert-parallel-comm (ML-80). */
+static void shared_experts_run_beside_where_the_release_can_say(void **state)
+{
+    (void)state;
+    enum { PLAIN = 1, DEEPEP = 4, DEEPEP_OVERLAP = 8, PLAIN_SHARED = 64, DEEPEP_SHARED = 256, HYBRIDEP_SHARED = 1024 };
+    struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    struct exchanges found = list_exchanges_of(stack, 8, 0, 2816, &limits);
+    assert_int_equal(found.of_experts, PLAIN | PLAIN_SHARED | DEEPEP | DEEPEP_OVERLAP);
+    assert_int_equal(found.of_one_rank, PLAIN);
+    limits.full_space = true;
+    assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts,
+                     63 | PLAIN_SHARED | DEEPEP_SHARED | HYBRIDEP_SHARED);
+    snprintf(stack.release, sizeof stack.release, "0.16");
+    assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts, 63 | PLAIN_SHARED);
+    snprintf(stack.release, sizeof stack.release, "0.9");
+    assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts & PLAIN_SHARED, 0);
+    stack.release[0] = '\0';
+    limits.full_space = false;
+    limits.shared_overlap = 1;
+    assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts, PLAIN_SHARED | DEEPEP_SHARED);
+    assert_int_equal(list_exchanges_of(stack, 8, 0, 0, &limits).of_experts, 0); /* nothing shared */
+    limits.shared_overlap = 0;
+    assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts, PLAIN | DEEPEP | DEEPEP_OVERLAP);
 }
 
 static void tokens_reach_experts_as_the_release_can_say(void **state)
@@ -279,6 +313,9 @@ static void limits_out_of_range_are_named(void **state)
     limits.expert_overlap = 2;
     expect_refused(limits, "limits.expert_overlap");
     limits = tpp_space_limits_defaults();
+    limits.shared_overlap = 2;
+    expect_refused(limits, "limits.shared_overlap");
+    limits = tpp_space_limits_defaults();
     limits.zero_stage = 4;
     expect_refused(limits, "limits.zero_stage");
     limits = tpp_space_limits_defaults();
@@ -296,6 +333,7 @@ int main(void)
         cmocka_unit_test(limits_bound_the_sizes),
         cmocka_unit_test(the_largest_world_is_listed_quickly),
         cmocka_unit_test(every_chunk_recomputes_the_same_number_of_layers),
+        cmocka_unit_test(shared_experts_run_beside_where_the_release_can_say),
         cmocka_unit_test(tokens_reach_experts_as_the_release_can_say),
         cmocka_unit_test(modules_are_recomputed_where_the_model_has_them),
         cmocka_unit_test(limits_out_of_range_are_named),

@@ -241,6 +241,22 @@ static void experts_divide(void **state)
     s.expert_tensor_parallel = 3; /* 1408 = 3 * 469 + 1 */
     expect_refused(s, &experts, &job, &megatron, "strategy.expert_tensor_parallel");
     struct tpp_model odd = experts;
+    s.expert_parallel = 12;
+    s.expert_tensor_parallel = 1;
+    s.shared_overlap = true;
+    expect_accepted(s, &experts, &job, &megatron);
+    s.recompute = TPP_RECOMPUTE_SELECTIVE;
+    s.recompute_modules = TPP_MODULE_SHARED_EXPERTS;
+    expect_refused(s, &experts, &job, &megatron, "strategy.shared_overlap");
+    s.recompute_modules = TPP_MODULE_MOE;
+    expect_accepted(s, &experts, &job, &megatron);
+    s.expert_overlap = true;
+    expect_refused(s, &experts, &job, &megatron, "strategy.shared_overlap");
+    s.expert_overlap = false;
+    odd.shared_expert_hidden_size = 0;
+    expect_refused(s, &odd, &job, &megatron, "strategy.shared_overlap");
+    s.expert_parallel = 1;
+    expect_refused(s, &experts, &job, &megatron, "strategy.shared_overlap");
     odd.shared_expert_hidden_size = 5633;
     expect_refused(make(2, 1, 1), &odd, &job, &megatron, "strategy.tensor_parallel");
 }

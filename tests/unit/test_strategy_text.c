@@ -45,12 +45,12 @@ static void every_key_is_read(void **state)
                            "recompute_layers=5,schedule=gpipe,first_layers=14,last_layers=13,account_embedding=1,"
                            "account_loss=true,balanced_split=1,shard=9,reduce_bucket=2e8,allgather_bucket=500000000,"
                            "overlap_grad_reduce=0,overlap_param_gather=false,tp_overlap=1,offload=optimizer,reshard=0,"
-                           "placed_tp=2,placed_cp=1,dispatch=hybridep,ep_overlap=1,last_chunk_less=3,"
+                           "placed_tp=2,placed_cp=1,dispatch=hybridep,ep_overlap=1,shared_overlap=1,last_chunk_less=3,"
                            "recompute_modules=moe_act+core_attn,align_grad_reduce=0,vocab_parallel=two-barriers,vp_group=6",
                            &s, NULL),
         TPP_OK);
     assert_int_equal(s.dispatch, TPP_DISPATCH_HYBRIDEP);
-    assert_true(s.expert_overlap);
+    assert_true(s.expert_overlap && s.shared_overlap);
     assert_int_equal(s.vocabulary_parallel, TPP_VOCABULARY_PARALLEL_TWO_BARRIERS);
     assert_int_equal(s.last_chunk_less, 3);
     assert_int_equal(s.microbatch_group_size, 6);
@@ -174,6 +174,7 @@ static struct tpp_strategy random_strategy(struct tpp_random *random)
         .overlap_param_gather = coin(random),
         .align_grad_reduce = coin(random),
         .tp_comm_overlap = coin(random),
+        .shared_overlap = coin(random),
         .offload = (enum tpp_offload)some(random, 1),
         .placed_tensor_ranks_per_node = some(random, 2),
         .placed_context_ranks_per_node = some(random, 2),
