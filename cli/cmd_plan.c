@@ -136,7 +136,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
         code = tpp_launch_release(&findings.inputs.stack, &release, err);
     if (code == TPP_OK && !tpp_launch_trains(&findings.inputs, err))
         return TPP_E_UNSUPPORTED;
-    tpp_limits_resolve(&findings.arguments->pins, &findings.limits);
+    if (code == TPP_OK)
+        code = tpp_limits_resolve(&findings.arguments->pins, &findings.limits, err);
     tpp_job_take_stages(findings.arguments->pins.pipeline_parallel, &findings.inputs);
     if (code == TPP_OK)
         code = tpp_simulated_list_prepare(&findings.arguments->simulated, &findings.limits, err);

@@ -125,11 +125,19 @@ const struct tpp_option tpp_pin_options[] = {
      .help = "norms and dropout split along the sequence over the tensor-parallel ranks"},
     {"recompute", 0, TPP_OPTION_CHOICE, PIN(recompute), .choices = "none|selective|full",
      .help = "activations computed again in backward"},
+    {"recompute-modules", 0, TPP_OPTION_TEXT, PIN(recompute_modules), "MODULES",
+     .help = "what selective recomputation runs again, of core_attn, moe_act, layernorm, mla_up_proj, mlp, moe and "
+             "shared_experts, as in moe_act+layernorm"},
     {"reduce-bucket-size", 0, TPP_OPTION_COUNT, PIN(reduce_bucket_size), "ELEMENTS", .min = 1,
      .help = "gradients reduced together"},
     {"allgather-bucket-size", 0, TPP_OPTION_COUNT, PIN(allgather_bucket_size), "ELEMENTS", .min = 1,
      .help = "parameters gathered together"},
-    {"offload", 0, TPP_OPTION_CHOICE, PIN(offload), .choices = "none|optimizer", .help = "what lives in host memory"},
+    {"offload", 0, TPP_OPTION_CHOICE, PIN(offload), .choices = "none|optimizer|activations",
+     .help = "what lives in host memory; activations: of a quarter of the layers or more, where that is faster"},
+    {"optimizer-offload-fraction", 0, TPP_OPTION_NUMBER, PIN(offload_fraction), "FRACTION", .min = 0.01, .max = 1,
+     .help = "share of the optimizer's states that an offloaded optimizer keeps there [1]"},
+    {"offload-layers", 0, TPP_OPTION_COUNT, PIN(offload_layers), "N", .max = 100000,
+     .help = "layers whose activations wait for backward in host memory"},
     {.name = NULL},
 };
 

@@ -33,8 +33,10 @@ struct tpp_job_arguments {
 struct tpp_pin_arguments {
     int64_t tensor_parallel, pipeline_parallel, virtual_pipeline_stages, context_parallel, expert_parallel,
         data_parallel;
-    int64_t micro_batch_size, zero_stage, reduce_bucket_size, allgather_bucket_size;
-    const char *sequence_parallel, *context_kind, *recompute, *offload, *dispatch, *expert_overlap, *shared_overlap;
+    int64_t micro_batch_size, zero_stage, reduce_bucket_size, allgather_bucket_size, offload_layers;
+    double offload_fraction;
+    const char *sequence_parallel, *context_kind, *recompute, *recompute_modules, *offload, *dispatch, *expert_overlap,
+        *shared_overlap;
     int64_t max_tensor_parallel, max_pipeline_parallel, max_context_parallel, max_micro_batch_size;
     int64_t max_virtual_pipeline_stages, threads, top;
     double memory_headroom;
@@ -75,7 +77,8 @@ void tpp_job_take_stages(int64_t pipeline_parallel, struct tpp_job_inputs *input
 /* Loads model and profile, applies the overrides, fills job and stack. */
 enum tpp_code tpp_job_resolve(const struct tpp_job_arguments *arguments, struct tpp_job_inputs *inputs,
                               struct tpp_error *err);
-void tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits);
+enum tpp_code tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits,
+                                 struct tpp_error *err);
 
 /* The "inputs" object of an answer: what the result depends on, defaults filled in. */
 void tpp_job_inputs_add_json(const struct tpp_job_arguments *arguments, const struct tpp_job_inputs *inputs,

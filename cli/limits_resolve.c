@@ -1,5 +1,8 @@
 #include "cli/job_options.h"
 
+#include <math.h>
+#include <string.h>
+
 static uint32_t limit_of(int64_t value)
 {
     return value == TPP_OPTION_ABSENT ? 0 : (uint32_t)value;
@@ -10,7 +13,41 @@ static int64_t pin_of_choice(const char *words, const char *text)
     return text == NULL ? TPP_PIN_ANY : (int64_t)tpp_choice_index(words, text);
 }
 
-void tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits)
+/* Naming one thing that is offloaded keeps the other on the device, unless that is given, too. */
+static void resolve_offload(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits)
+{
+    const char *what = arguments->offload != NULL ? arguments->offload : "";
+    limits->offload = strcmp(what, "optimizer") == 0 ? TPP_OFFLOAD_OPTIMIZER
+                      : *what != '\0'                ? TPP_OFFLOAD_NONE
+                                                     : TPP_PIN_ANY;
+    limits->offload_depths = strcmp(what, "activations") == 0;
+    limits->offload_layers = arguments->offload_layers;
+    if (*what != '\0' && !limits->offload_depths && arguments->offload_layers == TPP_OPTION_ABSENT)
+        limits->offload_layers = 0;
+    if (arguments->offload_fraction != TPP_OPTION_ABSENT)
+        limits->offload_percent = (uint32_t)lround(100 * arguments->offload_fraction);
+}
+
+static enum tpp_code resolve_recompute(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits,
+                                       struct tpp_error *err)
+{
+    uint32_t modules;
+    limits->recompute = pin_of_choice("none|selective|full", arguments->recompute);
+    if (arguments->recompute_modules == NULL)
+        return TPP_OK;
+    if (!tpp_recompute_modules_parse(arguments->recompute_modules, &modules))
+        return tpp_fail(err, TPP_E_USAGE, "--recompute-modules",
+                        "give each once, with + between: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts",
+                        "\"%.60s\" is no list of modules", arguments->recompute_modules);
+    if (arguments->recompute != NULL && limits->recompute != TPP_RECOMPUTE_SELECTIVE)
+        return tpp_fail(err, TPP_E_USAGE, "--recompute-modules", "give --recompute=selective, or drop one of them",
+                        "a list of modules belongs to selective recomputation, not to %s", arguments->recompute);
+    limits->recompute_modules = modules;
+    return TPP_OK;
+}
+
+enum tpp_code tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits,
+                                 struct tpp_error *err)
 {
     *limits = tpp_space_limits_defaults();
     limits->tensor_parallel = arguments->tensor_parallel;
@@ -24,12 +61,11 @@ void tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_sp
     limits->reduce_bucket_size = arguments->reduce_bucket_size;
     limits->allgather_bucket_size = arguments->allgather_bucket_size;
     limits->sequence_parallel = pin_of_choice("off|on", arguments->sequence_parallel);
-    limits->recompute = pin_of_choice("none|selective|full", arguments->recompute);
     limits->context_kind = pin_of_choice("ring|all-gather|ulysses|hybrid", arguments->context_kind);
     limits->dispatch = pin_of_choice("all-to-all|deepep|hybridep", arguments->dispatch);
     limits->expert_overlap = pin_of_choice("off|on", arguments->expert_overlap);
     limits->shared_overlap = pin_of_choice("off|on", arguments->shared_overlap);
-    limits->offload = pin_of_choice("none|optimizer", arguments->offload);
+    resolve_offload(arguments, limits);
     limits->max_tensor_parallel = limit_of(arguments->max_tensor_parallel);
     limits->max_pipeline_parallel = limit_of(arguments->max_pipeline_parallel);
     limits->max_context_parallel = limit_of(arguments->max_context_parallel);
@@ -41,4 +77,5 @@ void tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_sp
     limits->keep = (uint32_t)arguments->top;
     if (arguments->memory_headroom != TPP_OPTION_ABSENT)
         limits->memory_headroom_fraction = arguments->memory_headroom;
+    return resolve_recompute(arguments, limits, err);
 }

@@ -16,7 +16,6 @@ static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_wr
     tpp_json_add_u64(writer, object, "expert_tensor_parallel", strategy->expert_tensor_parallel);
     tpp_json_add_string(writer, object, "dispatch", tpp_dispatch_name(strategy->dispatch));
     tpp_json_add_bool(writer, object, "expert_overlap", strategy->expert_overlap);
-    tpp_json_add_bool(writer, object, "shared_expert_overlap", strategy->shared_overlap);
     tpp_json_add_u64(writer, object, "data_parallel", strategy->data_parallel);
     tpp_json_add_u64(writer, object, "zero_stage", strategy->zero_stage);
     tpp_json_add_u64(writer, object, "shard_group", strategy->shard_group);
@@ -41,6 +40,9 @@ static void add_strategy(const struct tpp_strategy *strategy, struct tpp_json_wr
     tpp_json_add_bool(writer, object, "overlap_param_gather", strategy->overlap_param_gather);
     tpp_json_add_bool(writer, object, "align_grad_reduce", strategy->align_grad_reduce);
     tpp_json_add_string(writer, object, "offload", strategy->offload == TPP_OFFLOAD_OPTIMIZER ? "optimizer" : "none");
+    tpp_json_add_number(writer, object, "optimizer_offload_fraction", tpp_strategy_offload_fraction(strategy));
+    tpp_json_add_u64(writer, object, "offload_layers", strategy->offload_layers);
+    tpp_json_add_bool(writer, object, "shared_expert_overlap", strategy->shared_overlap);
     tpp_text_init(&text);
     tpp_strategy_format(strategy, &text);
     tpp_json_add_string(writer, object, "text", tpp_text_get(&text));

@@ -185,6 +185,15 @@ static void append_sharding(const struct tpp_strategy *strategy, char *cell, siz
         snprintf(cell + used, size - used, " keep-weights");
 }
 
+static void append_offload(const struct tpp_strategy *strategy, char *cell, size_t size)
+{
+    size_t used = strlen(cell);
+    if (strategy->offload_percent > 0)
+        used += (size_t)snprintf(cell + used, size - used, ":%u%%", strategy->offload_percent);
+    if (strategy->offload_layers > 0 && used < size)
+        snprintf(cell + used, size - used, " act-offload:%u", strategy->offload_layers);
+}
+
 /* Everything else that tells two plans apart: what is on, and how the layers are split. */
 static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
 {
@@ -202,6 +211,7 @@ static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
              strategy->expert_overlap ? " ep-overlap" : "", strategy->shared_overlap ? " shared-overlap" : "", first, last,
              strategy->account_for_embedding ? " +emb" : "", strategy->account_for_loss ? " +loss" : "",
              strategy->offload == TPP_OFFLOAD_OPTIMIZER ? " offload" : "");
+    append_offload(strategy, cell, sizeof cell);
     append_sharding(strategy, cell, sizeof cell);
     tpp_table_cell(table, "%s", cell[0] == ' ' ? cell + 1 : cell);
 }

@@ -209,13 +209,13 @@ double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *
                              double num_tensors)
 {
     const double rate = tpp_memory_rate_bytes_per_second(gpu), shard = parameters / shard_ranks;
-    const bool offloaded = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
     if (tpp_engine_is_fsdp(stack->engine) || stack->engine == TPP_ENGINE_DDP) {
         const double bytes = foreach_adam_bytes * (stack->shard_weight_bytes + stack->optimizer_bytes) / 12.0;
         return fmax(shard * bytes / rate, foreach_tensor_seconds * num_tensors);
     }
     const double narrower = 2 * (8 - stack->moment_bytes); /* moments are read and written */
-    const double update = offloaded ? 0 : shard * (fused_adam_bytes - narrower) / rate;
+    const double here = shard * (1 - tpp_strategy_offload_fraction(strategy));
+    const double update = here * (fused_adam_bytes - narrower) / rate;
     return update + parameters * 2 * stack->gradient_bytes / rate;
 }
 

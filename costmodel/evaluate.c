@@ -178,7 +178,8 @@ static void once_a_step(const struct tpp_evaluator *evaluator, const struct tpp_
                                      tied_seconds(evaluator, strategy, assembly);
     terms[TPP_TIME_OPTIMIZER] += optimizer_seconds(evaluator, strategy, assembly, slowest);
     if (strategy->offload == TPP_OFFLOAD_OPTIMIZER)
-        terms[TPP_TIME_OFFLOAD] += tpp_offload_seconds(evaluator->hardware, shard, stack->weight_bytes);
+        terms[TPP_TIME_OFFLOAD] += tpp_offload_seconds(
+            evaluator->hardware, tpp_strategy_offload_fraction(strategy) * shard, stack->weight_bytes);
     terms[TPP_TIME_FIXED] += stack->fixed_seconds;
 }
 

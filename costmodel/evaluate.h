@@ -66,7 +66,7 @@ struct tpp_memory {
     double capacity_bytes;
     double fragmentation_fraction;   /* (reserved - allocated) / reserved */
     double out_of_memory_probability;
-    double host_bytes;               /* per node, for offload */
+    double host_bytes, host_capacity_bytes; /* per node, for offload; capacity 0: not known */
     uint32_t worst_stage;
     enum tpp_fit fit;
     /* Filled by a replay (allocator/replay.h): reserve, totals and verdict above are then the worse of walk and replay. */

@@ -94,6 +94,7 @@ struct tpp_stage {
     double send_seconds;             /* device time of its transfers */
     double accumulate_seconds;       /* gradients added to those of earlier micro-batches; part of backward_seconds */
     double sharding_seconds;         /* traffic of sharded parameters; part of forward_ and backward_seconds */
+    double offload_seconds[2];       /* exposed copies of activations to the host and back; part of forward_, backward_seconds */
     double seconds;                  /* forward, backward, recompute and send */
     double parameters, trainable_parameters, expert_parameters, num_parameter_tensors;
     double linear_parameters;        /* of the trainable ones, in linears of decoder layers */

@@ -256,6 +256,39 @@ static void add_sharding(const struct tpp_strategy *strategy, const struct tpp_a
     }
 }
 
+/* Compute lost beside copies that no multiprocessor runs: the lower end of 9.3's 0.05 to 0.1. */
+static const double copy_slowdown_fraction = 0.05;
+
+/* Copies of n of L layers' activations to the host beside their forward pass, or back beside their backward, one after the
+ * other. Transformer Engine wants layer i's there before layer L - n + i starts, and starts to bring them back with that one's
+ * backward (pytorch/cpu_offload.py, _default_offload_sync_init): the first copy starts one layer late, the last one must be
+ * there one layer early, and with n = L - 1 every layer waits for its own,
+ *
+ *     exposed = max(0, C - (L - 2)/L T) + sigma min(C, T),  C for n = L - 1
+ *
+ * C all copies, T the pass. Holds for layers that are alike. Checked by tests/unit/test_evaluate.c. */
+static double copy_exposed_seconds(double copies, double pass, double num_layers, double offloaded)
+{
+    if (offloaded > num_layers - 2)
+        return copies;
+    return fmax(0, copies - (num_layers - 2) / num_layers * pass) + copy_slowdown_fraction * fmin(copies, pass);
+}
+
+static void add_offload(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                        const struct tpp_layer *layer, struct tpp_stage *stage)
+{
+    const double L = stage->num_layers, n = strategy->offload_layers;
+    stage->offload_seconds[0] = stage->offload_seconds[1] = 0;
+    if (n <= 0)
+        return;
+    const double bytes = tpp_kept_by_layers_bytes(evaluator->stack, strategy, layer, L, n);
+    const double copies = bytes / evaluator->hardware->node.host_link_bytes_per_second;
+    stage->offload_seconds[0] = copy_exposed_seconds(copies, stage->forward_seconds, L, n);
+    stage->offload_seconds[1] = copy_exposed_seconds(copies, stage->backward_seconds + stage->recompute_seconds, L, n);
+    stage->forward_seconds += stage->offload_seconds[0];
+    stage->backward_seconds += stage->offload_seconds[1];
+}
+
 void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                     const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage_layers layers,
                     struct tpp_stage *stage)
@@ -306,6 +339,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->accumulate_seconds = tpp_accumulation_seconds(&evaluator->hardware->gpu, evaluator->stack,
                                                          stage->trainable_parameters, stage->num_parameter_tensors);
     stage->backward_seconds += stage->accumulate_seconds;
+    add_offload(evaluator, strategy, layer, stage);
     /* A stage receives in forward unless first, in backward unless last; once a chunk. Inner chunks wrap around. */
     const double v = strategy->virtual_pipeline_stages;
     const bool is_turn = tpp_schedule_is_v_shaped(strategy->schedule) && index + 1 == strategy->pipeline_parallel;
@@ -345,6 +379,7 @@ void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage
     terms[TPP_TIME_MEMORY_BOUND] += micro_batches * stage->accumulate_seconds;
     terms[TPP_TIME_RECOMPUTE] += micro_batches * stage->recompute_seconds;
     terms[TPP_TIME_SHARD_COMM] += micro_batches * stage->sharding_seconds;
+    terms[TPP_TIME_OFFLOAD] += micro_batches * (stage->offload_seconds[0] + stage->offload_seconds[1]);
     terms[TPP_TIME_PIPELINE_COMM] += micro_batches * stage->send_seconds;
 }
 

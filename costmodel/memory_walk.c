@@ -136,7 +136,7 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
     const double parameters = all_parameters(stage), trainable = trainable_parameters(walk, stage);
     const double linear = stage->num_layers * stage->decoder->linear_parameters;
     const bool adapter = tpp_job_is_adapter(walk->job);
-    const double experts = expert_parameters(stage);
+    const double experts = expert_parameters(stage), away = tpp_strategy_offload_fraction(walk->strategy);
     const struct tpp_static_bytes per =
         tpp_static_bytes_per_parameter(walk->stack, walk->strategy, walk->shard_ranks);
     const struct tpp_static_bytes expert = expert_static(walk);
@@ -151,9 +151,8 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
     memory->terms[TPP_MEMORY_GRADIENTS] =
         trainable * per.gradients + (adapter ? 0 : experts * (expert.gradients - per.gradients));
     memory->terms[TPP_MEMORY_OPTIMIZER] =
-        walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER ? 0 : optimizer - tpp_optimizer_late_bytes(walk->stack, optimizer);
-    if (walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER)
-        memory->host_bytes = host_bytes(walk, optimizer);
+        (1 - away) * (optimizer - tpp_optimizer_late_bytes(walk->stack, optimizer));
+    memory->host_bytes = away * host_bytes(walk, optimizer);
 }
 
 /* Full list of one layer, and what selective recomputation keeps of it (4.2 A, B, E). */
@@ -163,17 +162,17 @@ static double full_list_bytes(const struct tpp_layer *layer)
            layer->bytes[TPP_TENSOR_REPEATED];
 }
 
-static double selective_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
+static double selective_bytes(const struct tpp_stack *stack, const struct tpp_layer *layer)
 {
-    if (walk->stack->framework == TPP_FRAMEWORK_TORCHTITAN)
+    if (stack->framework == TPP_FRAMEWORK_TORCHTITAN)
         return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SELECTED];
     return layer->bytes[TPP_TENSOR_INPUT] + layer->bytes[TPP_TENSOR_SAVED] + layer->bytes[TPP_TENSOR_EAGER];
 }
 
 /* What a layer keeps when it is not recomputed as a whole. */
-static double kept_bytes(const struct tpp_walk *walk, const struct tpp_layer *layer)
+static double kept_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy, const struct tpp_layer *layer)
 {
-    return walk->strategy->recompute == TPP_RECOMPUTE_NONE ? full_list_bytes(layer) : selective_bytes(walk, layer);
+    return strategy->recompute == TPP_RECOMPUTE_NONE ? full_list_bytes(layer) : selective_bytes(stack, layer);
 }
 
 double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers)
@@ -186,11 +185,30 @@ double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_lay
 }
 
 /* Layers that are run again together. */
-static double layers_at_once(const struct tpp_strategy *strategy, const struct tpp_walk_stage *stage)
+static double layers_at_once(const struct tpp_strategy *strategy, double num_layers)
 {
     const bool in_units = strategy->recompute == TPP_RECOMPUTE_FULL &&
                           strategy->recompute_method == TPP_RECOMPUTE_UNIFORM && strategy->recompute_num_layers > 1;
-    return in_units ? fmin(strategy->recompute_num_layers, stage->num_layers) : 1;
+    return in_units ? fmin(strategy->recompute_num_layers, num_layers) : 1;
+}
+
+double tpp_kept_by_layers_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                const struct tpp_layer *layer, double num_layers, double count)
+{
+    const double again = fmin(count, tpp_recomputed_layers(strategy, num_layers));
+    const double whole =
+        strategy->recompute == TPP_RECOMPUTE_FULL ? full_list_bytes(layer) : kept_bytes(stack, strategy, layer);
+    return ceil(again / layers_at_once(strategy, num_layers)) * layer->bytes[TPP_TENSOR_INPUT] +
+           (count - again) * whole;
+}
+
+/* What is on the host of one micro-batch. Of L layers n offloaded ones, no more than L - n have tensors on the device at any
+ * time: a layer's are freed before the layer L - n further on starts, and come back with that one's backward (Transformer
+ * Engine, pytorch/cpu_offload.py, _default_offload_sync_init). */
+static double offloaded_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
+{
+    return tpp_kept_by_layers_bytes(walk->stack, walk->strategy, stage->decoder, stage->num_layers,
+                                    fmin(walk->strategy->offload_layers, stage->num_layers));
 }
 
 static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
@@ -198,19 +216,19 @@ static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_
     const struct tpp_strategy *strategy = walk->strategy;
     const struct tpp_layer *layer = stage->decoder;
     const double again = tpp_recomputed_layers(strategy, stage->num_layers);
-    const double unit = layers_at_once(strategy, stage);
-    const double kept = kept_bytes(walk, layer);
-    const double whole = strategy->recompute == TPP_RECOMPUTE_FULL ? full_list_bytes(layer) : kept;
+    const double kept = kept_bytes(walk->stack, strategy, layer);
     const double fraction = again > 0 ? 0 : 1 - layer->bytes[TPP_TENSOR_INPUT] / fmax(kept, 1);
     const double in_flight =
         stage->in_flight + stage->awaiting_weights * fmax(0, fraction - TPP_WEIGHT_ACTIVATION_FRACTION);
     memory->terms[TPP_MEMORY_ACTIVATIONS] =
         in_flight *
-        (ceil(again / unit) * layer->bytes[TPP_TENSOR_INPUT] + (stage->num_layers - again) * whole);
+        (tpp_kept_by_layers_bytes(walk->stack, strategy, layer, stage->num_layers, stage->num_layers) -
+         offloaded_bytes(walk, stage));
     if (stage->head) /* multi-token-prediction blocks, whose backward follows at once; a head alone keeps nothing */
-        memory->terms[TPP_MEMORY_ACTIVATIONS] += kept_bytes(walk, stage->head);
+        memory->terms[TPP_MEMORY_ACTIVATIONS] += kept_bytes(walk->stack, strategy, stage->head);
     if (again > 0)
-        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = unit * full_list_bytes(layer) - layer->bytes[TPP_TENSOR_INPUT];
+        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] =
+            layers_at_once(strategy, stage->num_layers) * full_list_bytes(layer) - layer->bytes[TPP_TENSOR_INPUT];
     else if (strategy->recompute == TPP_RECOMPUTE_SELECTIVE)
         memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = full_list_bytes(layer) - kept > 0 ? full_list_bytes(layer) - kept : 0;
 }
@@ -310,14 +328,19 @@ static void sum_up(const struct tpp_walk *walk, double late, struct tpp_memory *
     memory->capacity_bytes = (double)walk->hardware->gpu.memory_bytes;
 }
 
+bool tpp_host_is_full(const struct tpp_memory *memory)
+{
+    return memory->host_capacity_bytes > 0 && memory->host_bytes > TPP_HOST_USABLE_FRACTION * memory->host_capacity_bytes;
+}
+
 void tpp_walk_verdict(struct tpp_memory *memory)
 {
     memory->fragmentation_fraction = memory->terms[TPP_MEMORY_RESERVE] / memory->peak_reserved_bytes;
     const double z = log(memory->device_total_bytes / memory->capacity_bytes) / TPP_MEMORY_TOTAL_SIGMA;
     memory->out_of_memory_probability = 0.5 * erfc(-z / sqrt(2));
-    memory->fit = memory->device_total_bytes > memory->capacity_bytes                     ? TPP_FIT_DOES_NOT_FIT
+    memory->fit = memory->device_total_bytes > memory->capacity_bytes || tpp_host_is_full(memory) ? TPP_FIT_DOES_NOT_FIT
                   : memory->device_total_bytes > TPP_MEMORY_TIGHT_FRACTION * memory->capacity_bytes ? TPP_FIT_TIGHT
-                                                                                           : TPP_FIT_FITS;
+                                                                                                   : TPP_FIT_FITS;
 }
 
 bool tpp_recomputed_layer_is_twice(const struct tpp_job *job, const struct tpp_stack *stack,
@@ -373,9 +396,10 @@ bool tpp_optimizer_makes_copies(const struct tpp_stack *stack)
            stack->optimizer == TPP_OPTIMIZER_ADAMW;
 }
 
-/* Gradients that are there: at the loss, when the last layer's backward begins (the head's), when that of the first layer
- * does: all but its own and the embedding's (of a unit of layers the first one's, too: an upper bound). */
-enum moment { AT_LOSS, AT_LAST_LAYER, AT_FIRST_LAYER, AT_STEP, NUM_MOMENTS };
+/* Gradients that are there: at the loss, when the last layer's backward begins (the head's), when the last offloaded layer is
+ * back (all but those of the layers whose activations are there), when that of the first layer begins: all but its own and the
+ * embedding's (of a unit of layers the first one's, too: an upper bound). */
+enum moment { AT_LOSS, AT_LAST_LAYER, AT_LAST_RETURN, AT_FIRST_LAYER, AT_STEP, NUM_MOMENTS };
 
 static double gradient_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, enum moment moment,
                              double all)
@@ -386,9 +410,10 @@ static double gradient_bytes(const struct tpp_walk *walk, const struct tpp_walk_
     const double embedding = stage->embedding && !adapter ? per * stage->embedding->parameters : 0;
     if (moment == AT_STEP || !tpp_gradients_are_fresh(walk->stack, walk->strategy))
         return all;
+    const double missing = moment == AT_LAST_RETURN ? stage->num_layers - walk->strategy->offload_layers : 1;
     return moment == AT_LOSS         ? 0
            : moment == AT_LAST_LAYER ? head
-                                     : all - embedding - (all - embedding - head) / stage->num_layers;
+                                     : all - embedding - missing * (all - embedding - head) / stage->num_layers;
 }
 
 /* Fills the terms that differ from moment to moment (4.5) and returns their sum. `backward` is backward_bytes, `loss` the
@@ -399,15 +424,18 @@ static double set_moment(const struct tpp_walk *walk, const struct tpp_walk_stag
                          struct tpp_memory *memory)
 {
     double *terms = memory->terms;
-    const bool in_layer = moment == AT_LAST_LAYER || moment == AT_FIRST_LAYER;
+    const bool in_layer = moment != AT_LOSS && moment != AT_STEP;
     terms[TPP_MEMORY_GRADIENTS] = gradient_bytes(walk, stage, moment, all);
     terms[TPP_MEMORY_ACTIVATIONS] = terms[TPP_MEMORY_RECOMPUTE_LAYER] = terms[TPP_MEMORY_GATHERED] = 0;
     if (moment != AT_STEP) {
         activation_terms(walk, stage, memory);
-        terms[TPP_MEMORY_GATHERED] = gathered_bytes(walk, stage, moment != AT_FIRST_LAYER);
+        terms[TPP_MEMORY_GATHERED] = gathered_bytes(walk, stage, moment == AT_LOSS || moment == AT_LAST_LAYER);
     }
-    if (moment == AT_FIRST_LAYER)
-        terms[TPP_MEMORY_ACTIVATIONS] *= layers_at_once(walk->strategy, stage) / stage->num_layers;
+    if (moment == AT_LAST_RETURN || moment == AT_FIRST_LAYER)
+        terms[TPP_MEMORY_ACTIVATIONS] =
+            tpp_kept_by_layers_bytes(walk->stack, walk->strategy, stage->decoder, stage->num_layers,
+                                     moment == AT_LAST_RETURN ? stage->num_layers - walk->strategy->offload_layers
+                                                              : layers_at_once(walk->strategy, stage->num_layers));
     if (!in_layer)
         terms[TPP_MEMORY_RECOMPUTE_LAYER] = 0;
     terms[TPP_MEMORY_BACKWARD] = in_layer ? backward : 0;
@@ -425,6 +453,8 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
 {
     memset(memory, 0, sizeof(*memory));
     static_terms(walk, stage, memory);
+    memory->host_bytes += walk->hardware->node.num_gpus * stage->in_flight * offloaded_bytes(walk, stage);
+    memory->host_capacity_bytes = (double)walk->hardware->node.host_memory_bytes;
     memory->terms[TPP_MEMORY_DUMMY_WGRAD] = dummy_bytes(stage);
     memory->terms[TPP_MEMORY_BUCKETS] = bucket_bytes(walk, stage);
     memory->terms[TPP_MEMORY_WORKSPACES] = workspace_bytes(walk, stage);
@@ -433,14 +463,15 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
     const bool fresh = tpp_gradients_are_fresh(walk->stack, walk->strategy);
     const double late = tpp_optimizer_late_bytes(walk->stack, 1);
     const double states = memory->terms[TPP_MEMORY_OPTIMIZER] / (1 - late);
-    const double experts = walk->strategy->offload == TPP_OFFLOAD_OPTIMIZER || tpp_job_is_adapter(walk->job)
-                               ? 0
-                               : expert_parameters(stage) * expert_static(walk).optimizer;
+    const double experts = tpp_job_is_adapter(walk->job) ? 0
+                                                         : (1 - tpp_strategy_offload_fraction(walk->strategy)) *
+                                                               expert_parameters(stage) * expert_static(walk).optimizer;
     const bool steps = fresh || tpp_optimizer_step_bytes(walk->stack, walk->strategy, 1, 0) > 0;
     enum moment best = AT_LAST_LAYER;
     double most = 0;
     for (enum moment moment = AT_LOSS; moment < NUM_MOMENTS; moment++) {
         const bool counts = moment == AT_LOSS          ? loss > 0
+                            : moment == AT_LAST_RETURN ? fresh && walk->strategy->offload_layers > 0
                             : moment == AT_FIRST_LAYER ? fresh
                             : moment == AT_STEP        ? steps
                                                        : true;

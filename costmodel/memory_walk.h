@@ -80,6 +80,9 @@ struct tpp_walk {
 
 /* Fills memory->terms, host_bytes and the three sums for one stage (4.2-4.5, 10.1, 15.7-15.9). */
 void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory);
+/* Share of a node's host memory that offloaded tensors may take; the rest is the system's, data loaders' and checkpoints'. */
+#define TPP_HOST_USABLE_FRACTION 0.9
+bool tpp_host_is_full(const struct tpp_memory *memory);
 /* Fills the rest: fragmentation, probability, verdict. */
 void tpp_walk_verdict(struct tpp_memory *memory);
 
@@ -90,6 +93,10 @@ double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const st
  * chunk as add up to the strategy's number for the stage (4.2 E). */
 double tpp_recomputed_layers(const struct tpp_strategy *strategy, double num_layers);
 
+/* Bytes that the first `count` of a stage's `num_layers` layers, all like this one, keep of one micro-batch until their
+ * backward (4.2); those that are recomputed come first. */
+double tpp_kept_by_layers_bytes(const struct tpp_stack *stack, const struct tpp_strategy *strategy,
+                                const struct tpp_layer *layer, double num_layers, double count);
 /* What a micro-batch keeps between B and W, over what it keeps before B: 32 s b h of 34 s b h a layer, with attention that
  * keeps no scores (4.3). */
 #define TPP_WEIGHT_ACTIVATION_FRACTION (32.0 / 34)

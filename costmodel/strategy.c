@@ -24,6 +24,13 @@ struct tpp_strategy tpp_strategy_defaults(void)
     };
 }
 
+double tpp_strategy_offload_fraction(const struct tpp_strategy *s)
+{
+    if (s->offload != TPP_OFFLOAD_OPTIMIZER)
+        return 0;
+    return s->offload_percent > 0 ? s->offload_percent / 100.0 : 1;
+}
+
 uint32_t tpp_strategy_group_size(const struct tpp_strategy *s)
 {
     const uint32_t given = s->microbatch_group_size > 0 ? s->microbatch_group_size : s->pipeline_parallel;
@@ -221,6 +228,8 @@ int tpp_strategy_compare(const struct tpp_strategy *a, const struct tpp_strategy
     ORDER(expert_overlap);
     ORDER(shared_overlap);
     ORDER(offload);
+    ORDER(offload_percent);
+    ORDER(offload_layers);
     ORDER(vocabulary_parallel);
     ORDER(placed_tensor_ranks_per_node);
     ORDER(placed_context_ranks_per_node);
@@ -291,4 +300,24 @@ bool tpp_recompute_module_parse(const char *text, uint32_t *bit)
         }
     }
     return false;
+}
+
+bool tpp_recompute_modules_parse(const char *text, uint32_t *bits)
+{
+    char word[32];
+    *bits = 0;
+    for (;;) {
+        const size_t length = strcspn(text, "+");
+        uint32_t bit;
+        if (length >= sizeof word)
+            return false;
+        memcpy(word, text, length);
+        word[length] = '\0';
+        if (!tpp_recompute_module_parse(word, &bit) || (*bits & bit) != 0)
+            return false;
+        *bits |= bit;
+        if (text[length] == '\0')
+            return true;
+        text += length + 1;
+    }
 }

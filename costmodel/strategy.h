@@ -100,6 +100,10 @@ struct tpp_strategy {
     bool shared_overlap;              /* shared experts run on a stream of their own beside dispatch and combine (Megatron's
                                          --moe-shared-expert-overlap) */
     enum tpp_offload offload;
+    uint32_t offload_percent;         /* OPTIMIZER: of the states of every rank that live on the host, 1 to 100; 0 = 100
+                                         (Megatron's --optimizer-offload-fraction) */
+    uint32_t offload_layers;          /* first layers whose activations wait for backward in host memory, one stage only
+                                         (Transformer Engine's CPU offload, Megatron's --cpu-offloading-num-layers); 0 = none */
     enum tpp_vocabulary_parallel vocabulary_parallel; /* 1F1B with untied embeddings */
     /* Ranks of a tensor-parallel group in one node when a placement other than rank order is given (`--placement`, field
      * note A4); 0 = rank order decides. */
@@ -110,6 +114,8 @@ struct tpp_strategy {
 /* All sizes 1, micro-batch 1, 1F1B, ZeRO 0, no recompute, reshard, overlap and alignment on. data_parallel and num_micro_batches are
  * 0: they follow from the job (tpp_strategy_complete). */
 struct tpp_strategy tpp_strategy_defaults(void);
+/* Share of the optimizer's states that is on the host, 0 to 1. */
+double tpp_strategy_offload_fraction(const struct tpp_strategy *strategy);
 /* N of the interleaved schedule: microbatch_group_size, p when it is 0; no more than there are micro-batches. */
 uint32_t tpp_strategy_group_size(const struct tpp_strategy *strategy);
 
@@ -123,10 +129,11 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
 
 /* "tp=4,pp=2,vp=1,dp=4,cp=1,ep=1,mbs=2,zero=1,recompute=selective,sp=1,...". Keys: tp pp vp dp cp ep etp mbs gas (number of
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
- * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap shared_overlap
+ * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap
+ * shared_overlap
  * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) vp_group first_layers last_layers
  * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather
- * align_grad_reduce tp_overlap offload (none|optimizer) vocab_parallel
+ * align_grad_reduce tp_overlap offload (none|optimizer) offload_percent offload_layers vocab_parallel
  * (none|one-barrier|two-barriers|interlaced) reshard balanced_split placed_tp placed_cp. Unknown or doubled keys and bad values are TPP_E_USAGE with the nearest key as a hint.
  * Starts from tpp_strategy_defaults; `recompute=full:12` is short for block recomputation of 12 layers. */
 enum tpp_code tpp_strategy_parse(const char *text, struct tpp_strategy *strategy, struct tpp_error *err);
@@ -147,6 +154,8 @@ const char *tpp_dispatch_name(enum tpp_dispatch dispatch);             /* "all-t
 /* Name of one TPP_MODULE_* bit: "core_attn", "moe_act", ...; NULL when it is none. */
 const char *tpp_recompute_module_name(uint32_t bit);
 bool tpp_recompute_module_parse(const char *text, uint32_t *bit);
+/* Bits of names with + between, each once: "moe_act+layernorm". False when a name is unknown, doubled or missing. */
+bool tpp_recompute_modules_parse(const char *text, uint32_t *bits);
 const char *tpp_vocabulary_parallel_name(enum tpp_vocabulary_parallel kind); /* "none", "one-barrier", ... */
 /* Stages that embedding and head are cut over: p, or 1 without vocabulary parallelism. */
 uint32_t tpp_strategy_vocabulary_shards(const struct tpp_strategy *strategy);

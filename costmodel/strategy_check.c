@@ -403,6 +403,23 @@ static enum tpp_code check_sharding(const struct tpp_strategy *s, const struct t
     return TPP_OK;
 }
 
+static enum tpp_code check_offload(const struct tpp_strategy *s, const struct tpp_model *model, struct tpp_error *err)
+{
+    if (s->offload_percent > 100 || (s->offload_percent > 0 && s->offload != TPP_OFFLOAD_OPTIMIZER)) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.offload_percent", "give 1 to 100, with offload=optimizer",
+                        "%u %% of the optimizer cannot be offloaded", s->offload_percent);
+    }
+    if (s->offload_layers > 0 && s->pipeline_parallel > 1) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.offload_layers", "set pp=1, or drop offload_layers",
+                        "activations of single layers are offloaded with one stage only, not %u", s->pipeline_parallel);
+    }
+    if (s->offload_layers >= model->num_layers && s->offload_layers > 0) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.offload_layers", "offload fewer layers than the model has",
+                        "%u layers of %u cannot be offloaded", s->offload_layers, model->num_layers);
+    }
+    return TPP_OK;
+}
+
 static enum tpp_code check_recompute(const struct tpp_strategy *s, struct tpp_error *err)
 {
     if (s->recompute != TPP_RECOMPUTE_FULL &&
@@ -456,7 +473,8 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
         (code = check_experts(strategy, model, job, err)) != TPP_OK ||
         (code = check_layers(strategy, model, err)) != TPP_OK || (code = check_schedule(strategy, err)) != TPP_OK ||
         (code = check_vocabulary(strategy, model, job, err)) != TPP_OK ||
-        (code = check_sharding(strategy, stack, err)) != TPP_OK || (code = check_recompute(strategy, err)) != TPP_OK) {
+        (code = check_sharding(strategy, stack, err)) != TPP_OK ||
+        (code = check_offload(strategy, model, err)) != TPP_OK || (code = check_recompute(strategy, err)) != TPP_OK) {
         return code;
     }
     return check_placement(strategy, err);

@@ -74,6 +74,8 @@ static const struct field fields[] = {
     FIELD("ep_overlap", FIELD_BOOL, expert_overlap, false, "0 or 1"),
     FIELD("shared_overlap", FIELD_BOOL, shared_overlap, false, "0 or 1"),
     FIELD("offload", FIELD_OFFLOAD, offload, false, "none or optimizer"),
+    FIELD("offload_percent", FIELD_U32, offload_percent, false, "a whole number of percent"),
+    FIELD("offload_layers", FIELD_U32, offload_layers, false, "a whole number of layers"),
     FIELD("vocab_parallel", FIELD_VOCABULARY, vocabulary_parallel, false,
           "none, one-barrier, two-barriers or interlaced"),
     FIELD("reshard", FIELD_BOOL, reshard_after_forward, false, "0 or 1"),
@@ -214,27 +216,6 @@ static bool parse_enum(enum field_kind kind, const char *value, uint64_t *out)
     return false;
 }
 
-/* "moe_act+layernorm": each name once. */
-static bool parse_modules(const char *value, uint64_t *out)
-{
-    char word[MAX_WORD + 1];
-    *out = 0;
-    for (;;) {
-        const size_t length = strcspn(value, "+");
-        uint32_t bit;
-        memcpy(word, value, length); /* a value is at most MAX_WORD long */
-        word[length] = '\0';
-        if (!tpp_recompute_module_parse(word, &bit) || (*out & bit) != 0) {
-            return false;
-        }
-        *out |= bit;
-        if (value[length] == '\0') {
-            return true;
-        }
-        value += length + 1;
-    }
-}
-
 static bool parse_value(const struct field *field, const char *value, uint64_t *out)
 {
     switch (field->kind) {
@@ -244,8 +225,12 @@ static bool parse_value(const struct field *field, const char *value, uint64_t *
         return tpp_parse_count(value, NULL, out, NULL) == TPP_OK;
     case FIELD_BOOL:
         return parse_flag(value, out);
-    case FIELD_MODULES:
-        return parse_modules(value, out);
+    case FIELD_MODULES: {
+        uint32_t bits;
+        const bool is_list = tpp_recompute_modules_parse(value, &bits);
+        *out = is_list ? bits : 0;
+        return is_list;
+    }
     default:
         return parse_enum(field->kind, value, out);
     }

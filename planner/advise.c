@@ -79,6 +79,9 @@ char *tpp_layout_words(char *buffer, size_t size, const struct tpp_strategy *str
     if (strategy->offload == TPP_OFFLOAD_OPTIMIZER) {
         add_word(&words, "optimizer offloaded");
     }
+    if (strategy->offload_layers > 0) {
+        add_word(&words, "activations of %u layers offloaded", strategy->offload_layers);
+    }
     return buffer;
 }
 

@@ -2,6 +2,7 @@
 #include "planner/risk_checks.h"
 
 #include "costmodel/base/units.h"
+#include "costmodel/memory_walk.h"
 
 #define NEARLY_FULL_FRACTION 0.92
 #define FULL_FRACTION 0.97
@@ -15,7 +16,7 @@ static void full(struct tpp_risk_context *c)
     char used[32], capacity[32];
     tpp_format_bytes(used, sizeof used, memory->device_total_bytes);
     tpp_format_bytes(capacity, sizeof capacity, memory->capacity_bytes);
-    if (memory->fit == TPP_FIT_DOES_NOT_FIT || use > 1) {
+    if ((memory->fit == TPP_FIT_DOES_NOT_FIT && !tpp_host_is_full(memory)) || use > 1) {
         tpp_risk_add(c, "does-not-fit", TPP_SEVERITY_ERROR,
                      "recompute more, shard more, or lower the micro-batch; the advice names what fits",
                      "stage %u needs %s of %s", memory->worst_stage, used, capacity);
@@ -66,12 +67,12 @@ static void experts_vary(struct tpp_risk_context *c)
 
 static void host_memory(struct tpp_risk_context *c)
 {
-    const double host = c->cost->memory.host_bytes, capacity = (double)c->hardware->node.host_memory_bytes;
-    if (host > 0 && capacity > 0 && host > 0.9 * capacity) {
+    const struct tpp_memory *memory = &c->cost->memory;
+    if (tpp_host_is_full(memory)) {
         char used[32], total[32];
         tpp_risk_add(c, "host-memory-full", TPP_SEVERITY_ERROR, "offload less, or shard over more nodes",
-                     "offloaded states take %s of a node's %s", tpp_format_bytes(used, sizeof used, host),
-                     tpp_format_bytes(total, sizeof total, capacity));
+                     "what is offloaded takes %s of a node's %s", tpp_format_bytes(used, sizeof used, memory->host_bytes),
+                     tpp_format_bytes(total, sizeof total, memory->host_capacity_bytes));
     }
 }
 

@@ -280,11 +280,37 @@ static void add_switches(const struct tpp_space *space, struct tpp_space_cell *c
     }
 }
 
+static void add_depth(const struct tpp_space *space, struct tpp_space_cell *cell, uint32_t layers)
+{
+    const bool is_new = cell->num_depths == 0 || layers > cell->depths[cell->num_depths - 1];
+    if (is_new && tpp_pin_allows(space->limits.offload_layers, layers)) {
+        cell->depths[cell->num_depths++] = layers;
+    }
+}
+
+/* Activations are offloaded with one stage only, and not of the last layer. */
+static void add_depths(const struct tpp_space *space, struct tpp_space_cell *cell)
+{
+    const uint32_t num_layers = space->model->num_layers, most = cell->pipeline_parallel == 1 ? num_layers - 1 : 0;
+    if (!tpp_pin_is_free(space->limits.offload_layers)) {
+        if (space->limits.offload_layers <= (int64_t)most)
+            add_depth(space, cell, (uint32_t)space->limits.offload_layers);
+        return;
+    }
+    add_depth(space, cell, 0);
+    if (!space->limits.full_space && !space->limits.offload_depths)
+        return;
+    for (uint32_t quarters = 1; quarters <= 4; quarters++) {
+        const uint32_t depth = (uint32_t)((uint64_t)num_layers * quarters / 4);
+        add_depth(space, cell, depth < most ? depth : most);
+    }
+}
+
 static uint64_t count_groups(const struct tpp_space_cell *cell)
 {
     return (uint64_t)cell->num_contexts * cell->num_experts * cell->num_exchanges * cell->num_sequence_parallel *
            cell->num_splits * cell->num_micro_batch_sizes * cell->num_shardings * cell->num_recomputes * cell->num_tp_overlaps *
-           cell->num_offloads;
+           cell->num_offloads * cell->num_depths;
 }
 
 void tpp_space_cell(const struct tpp_space *space, size_t index, struct tpp_space_cell *cell)
@@ -298,7 +324,7 @@ void tpp_space_cell(const struct tpp_space *space, size_t index, struct tpp_spac
     cell->data_parallel = (uint32_t)(space->job->num_gpus / ranks);
     cell->num_contexts = cell->num_experts = cell->num_sequence_parallel = cell->num_splits = 0;
     cell->num_exchanges = cell->num_micro_batch_sizes = cell->num_shardings = cell->num_recomputes = 0;
-    cell->num_tp_overlaps = cell->num_offloads = 0;
+    cell->num_tp_overlaps = cell->num_offloads = cell->num_depths = 0;
     add_context_kinds(space, cell);
     tpp_space_add_experts(space, cell);
     tpp_space_add_exchanges(space, cell);
@@ -308,6 +334,7 @@ void tpp_space_cell(const struct tpp_space *space, size_t index, struct tpp_spac
     add_shardings(space, cell);
     tpp_space_add_recomputes(space, cell);
     add_switches(space, cell);
+    add_depths(space, cell);
     cell->num_groups = count_groups(cell);
 }
 
@@ -342,7 +369,10 @@ bool tpp_space_group(const struct tpp_space *space, const struct tpp_space_cell 
     strategy->pipeline_parallel = cell->pipeline_parallel;
     strategy->context_parallel = cell->context_parallel;
     strategy->data_parallel = cell->data_parallel;
+    strategy->offload_layers = cell->depths[take_digit(&group, cell->num_depths)];
     strategy->offload = cell->offloads[take_digit(&group, cell->num_offloads)];
+    if (strategy->offload == TPP_OFFLOAD_OPTIMIZER)
+        strategy->offload_percent = space->limits.offload_percent < 100 ? space->limits.offload_percent : 0;
     strategy->tp_comm_overlap = cell->tp_overlaps[take_digit(&group, cell->num_tp_overlaps)];
     const struct tpp_space_recompute recompute = cell->recomputes[take_digit(&group, cell->num_recomputes)];
     const struct tpp_space_sharding sharding = cell->shardings[take_digit(&group, cell->num_shardings)];

@@ -3,7 +3,7 @@
  * The space is walked in three levels, always in the same order:
  *   cell     one (tensor, pipeline, context) triple; independent of every other, so a unit of work for a thread
  *   group    one choice inside a cell: kind of context parallelism, experts and how tokens reach them, sequence parallelism, chunks and layer split,
- *            micro-batch, ZeRO stage, recomputation, tensor-parallel overlap, offload
+ *            micro-batch, ZeRO stage, recomputation, tensor-parallel overlap, offload and its depth
  *   variant  bucket sizes and data-parallel overlap of a group; variant 0 is the framework's default
  * Pins and limits decide which values are made at all; nothing is made and thrown away. The variants of a group are
  * accepted or refused together: nothing in tpp_strategy_check or in a framework's rules tells them apart. */
@@ -27,8 +27,11 @@ struct tpp_space_limits {
     int64_t micro_batch_size, zero_stage;
     int64_t sequence_parallel;   /* 0, 1 */
     int64_t recompute;           /* enum tpp_recompute */
+    int64_t recompute_modules;   /* TPP_MODULE_* bits that selective recomputation runs again: nothing else is tried */
     int64_t context_kind;        /* enum tpp_context_kind */
     int64_t offload;             /* enum tpp_offload */
+    uint32_t offload_percent;    /* of the optimizer, where it is offloaded; 0: all */
+    int64_t offload_layers;      /* layers whose activations are offloaded, of plans with one stage */
     int64_t dispatch;            /* enum tpp_dispatch; of plans that exchange tokens */
     int64_t expert_overlap;      /* 0, 1 */
     int64_t shared_overlap;      /* 0, 1; of plans that exchange tokens of a model with shared experts */
@@ -39,6 +42,7 @@ struct tpp_space_limits {
     uint32_t max_context_parallel;         /* [all] */
     uint32_t max_micro_batch_size;         /* [16] */
     uint32_t max_virtual_pipeline_stages;  /* [8] */
+    bool offload_depths;         /* offload of activations is tried, in quarters of the layers */
     bool full_space;             /* every bucket size and overlap switch too, offload included */
     bool exhaustive;             /* cost every valid strategy: the answer is the same, for tests and measurements */
     double memory_headroom_fraction; /* share of capacity a plan must leave free: 0 .. 0.9 */
@@ -85,7 +89,7 @@ struct tpp_space_cell {
     uint32_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel;
     uint64_t num_groups; /* product of the numbers below; 0: nothing in this cell */
     uint32_t num_contexts, num_experts, num_exchanges, num_sequence_parallel, num_splits, num_micro_batch_sizes, num_shardings,
-        num_recomputes, num_tp_overlaps, num_offloads;
+        num_recomputes, num_tp_overlaps, num_offloads, num_depths;
     struct tpp_space_context contexts[8];
     struct tpp_space_experts experts[TPP_SPACE_MAX_VALUES];
     struct tpp_space_exchange exchanges[9];
@@ -96,6 +100,7 @@ struct tpp_space_cell {
     struct tpp_space_recompute recomputes[16];
     bool tp_overlaps[2];
     enum tpp_offload offloads[2];
+    uint32_t depths[5]; /* layers whose activations are offloaded */
 };
 
 struct tpp_space; /* opaque: the cells */

@@ -13,8 +13,10 @@ struct tpp_space_limits tpp_space_limits_defaults(void)
         .zero_stage = TPP_PIN_ANY,
         .sequence_parallel = TPP_PIN_ANY,
         .recompute = TPP_PIN_ANY,
+        .recompute_modules = TPP_PIN_ANY,
         .context_kind = TPP_PIN_ANY,
         .offload = TPP_PIN_ANY,
+        .offload_layers = TPP_PIN_ANY,
         .dispatch = TPP_PIN_ANY,
         .expert_overlap = TPP_PIN_ANY,
         .shared_overlap = TPP_PIN_ANY,
@@ -50,8 +52,10 @@ static enum tpp_code check_pins(const struct tpp_space_limits *limits, struct tp
         {"limits.zero_stage", limits->zero_stage, 0, 3},
         {"limits.sequence_parallel", limits->sequence_parallel, 0, 1},
         {"limits.recompute", limits->recompute, 0, TPP_RECOMPUTE_FULL},
+        {"limits.recompute_modules", limits->recompute_modules, 1, TPP_MODULE_ALL},
         {"limits.context_kind", limits->context_kind, 0, TPP_CONTEXT_HYBRID},
         {"limits.offload", limits->offload, 0, TPP_OFFLOAD_OPTIMIZER},
+        {"limits.offload_layers", limits->offload_layers, 0, UINT32_MAX},
         {"limits.dispatch", limits->dispatch, 0, TPP_DISPATCH_HYBRIDEP},
         {"limits.expert_overlap", limits->expert_overlap, 0, 1},
         {"limits.shared_overlap", limits->shared_overlap, 0, 1},
@@ -76,6 +80,10 @@ enum tpp_code tpp_space_limits_check(const struct tpp_space_limits *limits, stru
     if (!(limits->memory_headroom_fraction >= 0 && limits->memory_headroom_fraction <= 0.9)) {
         return tpp_fail(err, TPP_E_RANGE, "limits.memory_headroom_fraction", "leave 0 to 0.9 of the memory free",
                         "a head-room of %g is out of range", limits->memory_headroom_fraction);
+    }
+    if (limits->offload_percent > 100) {
+        return tpp_fail(err, TPP_E_RANGE, "limits.offload_percent", "offload 1 to 100 %",
+                        "%u %% of the optimizer cannot be offloaded", limits->offload_percent);
     }
     if (limits->num_threads > 256) {
         return tpp_fail(err, TPP_E_RANGE, "limits.num_threads", "use 1 to 256 threads, or 0 for all processors",

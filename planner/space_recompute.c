@@ -58,6 +58,11 @@ static void add_modules(const struct tpp_space *space, struct tpp_space_cell *ce
 
 void tpp_space_add_recomputes(const struct tpp_space *space, struct tpp_space_cell *cell)
 {
+    if (!tpp_pin_is_free(space->limits.recompute_modules)) {
+        add_recompute(space, cell, (struct tpp_space_recompute){TPP_RECOMPUTE_SELECTIVE, 0,
+                                                                (uint32_t)space->limits.recompute_modules});
+        return;
+    }
     add_recompute(space, cell, (struct tpp_space_recompute){TPP_RECOMPUTE_NONE, 0, 0});
     if (saves_by_selective(space) || !tpp_pin_is_free(space->limits.recompute))
         add_recompute(space, cell, (struct tpp_space_recompute){TPP_RECOMPUTE_SELECTIVE, 0, 0});

@@ -125,6 +125,7 @@ void tpp_tracer_free(struct tpp_tracer *tracer)
     const size_t count = (size_t)tracer->num_micro_batches * tracer->order.num_chunks;
     for (size_t i = 0; tracer->slots != NULL && i < count; i++) {
         free(tracer->slots[i].layer_starts);
+        free(tracer->slots[i].sizes);
         tpp_ids_drop(&tracer->slots[i].kept);
     }
     for (int i = 0; i < TPP_TRACE_UNITS; i++)

@@ -17,6 +17,8 @@ struct tpp_tensor_ids { /* a growing list */
 struct tpp_trace_slot {
     struct tpp_tensor_ids kept;
     size_t *layer_starts; /* owned: first of each layer's tensors in `kept`, one more for the end */
+    uint64_t *sizes;      /* owned: of the tensors that are on the host, by their place in `kept` */
+    size_t num_sizes;
     uint64_t length;      /* tokens of its sequences */
     uint32_t output;      /* output buffer of DeepSpeed's pipeline engine */
 };

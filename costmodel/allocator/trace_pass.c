@@ -2,6 +2,7 @@
 #include "costmodel/allocator/trace_parts.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LIFE(name) (1U << (TPP_TENSOR_##name))
@@ -139,6 +140,43 @@ static void write_output(struct tpp_tracer *tracer, struct tpp_trace_slot *slot)
             TPP_TRACE_COMPUTE_STREAM);
 }
 
+/* The layer whose tensors are on the host from this one's forward on, until its backward (memory_walk.c); none: false. */
+static bool goes_to_host_with(const struct tpp_tracer *tracer, const struct tpp_trace_chunk *chunk, uint32_t index,
+                              uint32_t *away)
+{
+    const uint32_t stay = chunk->num_layers - tracer->strategy.offload_layers;
+    *away = index - stay;
+    return index >= stay && *away < tracer->strategy.offload_layers;
+}
+
+static void send_to_host(struct tpp_tracer *tracer, struct tpp_trace_slot *slot, uint32_t index)
+{
+    const size_t end = slot->layer_starts[index + 1];
+    if (end > slot->num_sizes) {
+        uint64_t *sizes = realloc(slot->sizes, slot->kept.count * sizeof(*sizes));
+        if (sizes == NULL) {
+            tracer->failed = true;
+            return;
+        }
+        slot->sizes = sizes;
+        slot->num_sizes = slot->kept.count;
+    }
+    for (size_t i = slot->layer_starts[index]; i < end; i++) {
+        slot->sizes[i] = tracer->sizes[slot->kept.ids[i]];
+        tpp_trace_release(tracer, slot->kept.ids[i]);
+        slot->kept.ids[i] = TPP_NO_TENSOR;
+    }
+}
+
+static void bring_from_host(struct tpp_tracer *tracer, const struct tpp_trace_chunk *chunk, struct tpp_trace_slot *slot,
+                            uint32_t index)
+{
+    tracer->layer = chunk->first_layer + index;
+    for (size_t i = slot->layer_starts[index]; i < slot->layer_starts[index + 1]; i++)
+        slot->kept.ids[i] = tpp_trace_allocate(tracer, "activation from the host", (double)slot->sizes[i],
+                                               TPP_TRACE_COMPUTE_STREAM);
+}
+
 void tpp_trace_forward(struct tpp_tracer *tracer, const struct tpp_trace_chunk *chunk, struct tpp_trace_slot *slot)
 {
     const struct recomputed again = recomputed_layers(tracer, chunk);
@@ -146,12 +184,15 @@ void tpp_trace_forward(struct tpp_tracer *tracer, const struct tpp_trace_chunk *
     write_output(tracer, slot);
     for (uint32_t i = 0; i < chunk->num_layers; i++) {
         const uint32_t layer = chunk->first_layer + i;
+        uint32_t away;
         tracer->layer = layer;
+        slot->layer_starts[i] = slot->kept.count;
+        if (goes_to_host_with(tracer, chunk, i, &away))
+            send_to_host(tracer, slot, away);
         tpp_trace_finish(tracer);
         tpp_trace_gather(tracer, layer, TPP_TRACE_NO_LAYER);
         if (i + 1 < chunk->num_layers)
             tpp_trace_gather(tracer, layer + 1, layer);
-        slot->layer_starts[i] = slot->kept.count;
         forward_layer(tracer, tpp_trace_program(tracer, layer), kept_list(tracer, again, i), slot);
     }
     slot->layer_starts[chunk->num_layers] = slot->kept.count;
@@ -286,7 +327,10 @@ void tpp_trace_backward(struct tpp_tracer *tracer, const struct tpp_trace_chunk 
     uint32_t ends = tpp_trace_unsharded_gradients(tracer, TPP_TRACE_NO_LAYER);
     if (chunk->is_last)
         tpp_trace_fresh_gradients(tracer, &tracer->programs[TPP_LAYER_HEAD]);
+    uint32_t away;
     for (uint32_t i = chunk->num_layers; i-- > 0;) {
+        if (goes_to_host_with(tracer, chunk, i + 1, &away))
+            bring_from_host(tracer, chunk, slot, away);
         backward_layer(tracer, chunk, i, again, slot);
         tpp_trace_fresh_gradients(tracer, tpp_trace_program(tracer, chunk->first_layer + i));
         if (!tracer->order.splits_backward)

@@ -40,8 +40,8 @@ static struct layer_bytes bytes_of(const struct tpp_tracer *tracer, const struct
     if (evaluator->job->task == TPP_TASK_QLORA && !is_end)
         bytes.weights +=
             program->linear_parameters * (TPP_NF4_BYTES / evaluator->stack->weight_bytes - 1) * per.weights;
-    if (tracer->strategy.offload == TPP_OFFLOAD_OPTIMIZER)
-        bytes.optimizer = bytes.expert_optimizer = 0;
+    bytes.optimizer *= 1 - tpp_strategy_offload_fraction(&tracer->strategy);
+    bytes.expert_optimizer *= 1 - tpp_strategy_offload_fraction(&tracer->strategy);
     return bytes;
 }
 

@@ -190,8 +190,8 @@ static enum tpp_code read_model(struct tpp_json row, struct tpp_run_model_facts 
     return read_parts(object, model, err);
 }
 
-/* "cpu_offload" is true/false, a number of offloaded layers, or a text; only a plain true is an optimizer on the host.
- */
+/* "cpu_offload" is true/false, a number of layers whose activations are offloaded, or a text; only a plain true is an optimizer
+ * on the host. */
 static void read_offload(struct tpp_json object, struct tpp_run_parallel_facts *parallel)
 {
     struct tpp_json value;
@@ -201,7 +201,7 @@ static void read_offload(struct tpp_json object, struct tpp_run_parallel_facts *
         if (tpp_json_as_bool(value, &yes, NULL) == TPP_OK)
             parallel->offloads_optimizer = yes;
         else if (tpp_json_as_number(value, -1e18, 1e18, &number, NULL) == TPP_OK)
-            yes = number != 0;
+            parallel->offloaded_layers = number > 0 ? (uint64_t)number : 0;
         else
             yes = true;
     }

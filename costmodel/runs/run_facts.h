@@ -30,7 +30,8 @@ struct tpp_run_parallel_facts {
     enum tpp_run_answer sequence_parallel, fsdp, distributed_optimizer;
     bool has_zero_stage;
     uint64_t zero_stage;
-    bool offloads;           /* anything goes to the host */
+    bool offloads;           /* anything but activations of whole layers goes to the host */
+    uint64_t offloaded_layers; /* whose activations do */
     bool offloads_optimizer; /* the source says no more than "CPU offload" */
     const char *sharding;    /* llm-foundry: FULL_SHARD, SHARD_GRAD_OP */
 };

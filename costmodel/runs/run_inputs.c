@@ -99,7 +99,7 @@ bool tpp_run_check_facts(const struct tpp_run_facts *facts, struct tpp_run *run)
     if (missing != NULL)
         return tpp_run_skip(run, "%s not published", missing);
     if (facts->parallel.offloads && !facts->parallel.offloads_optimizer)
-        return tpp_run_skip(run, "offloading of activations or parameters is not modelled");
+        return tpp_run_skip(run, "offloading of parameters, or of activations that are not named, is not modelled");
     if (tpp_run_mentions(facts->notes, "device_map") && facts->num_gpus > 1)
         return tpp_run_skip(run, "layers spread over GPUs without a schedule (device_map) are not modelled");
     const struct tpp_run_parallel_facts *parallel = &facts->parallel;
@@ -360,6 +360,7 @@ static void read_sharding(const struct tpp_run_facts *facts, const struct tpp_st
         strategy->shard_group = (uint32_t)group;
     if (from->offloads_optimizer)
         strategy->offload = TPP_OFFLOAD_OPTIMIZER;
+    strategy->offload_layers = (uint32_t)(from->offloaded_layers < UINT32_MAX ? from->offloaded_layers : UINT32_MAX);
 }
 
 static void read_recompute(const struct tpp_run_facts *facts, const struct tpp_model *model,

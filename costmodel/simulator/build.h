@@ -100,6 +100,7 @@ struct tpp_build {
     bool splits_backward, is_sharded;
     bool has_operations;            /* units have segments */
     bool is_always_in_detail;       /* every pass uses them, not only those beside gradients and gathers */
+    double offload_seconds[TPP_PASS_COUNT]; /* exposed copies of activations to the host and back, of a pass */
     struct tpp_unit units[TPP_UNIT_COUNT];
     struct tpp_chunk *chunks;
     struct tpp_op_tasks *ops;      /* [replica][chunk][micro-batch][pass]: tpp_build_op */

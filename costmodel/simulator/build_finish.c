@@ -156,7 +156,7 @@ static void optimize(struct tpp_build *build, uint32_t device, uint32_t after)
     }
     const uint32_t task = tpp_pen_flush(&pen);
     if (build->strategy->offload == TPP_OFFLOAD_OPTIMIZER) {
-        tpp_pen_wait(&pen, offload(build, device, shard, task));
+        tpp_pen_wait(&pen, offload(build, device, tpp_strategy_offload_fraction(build->strategy) * shard, task));
         tpp_pen_flush(&pen);
     }
 }

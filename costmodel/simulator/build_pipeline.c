@@ -61,6 +61,19 @@ static void read_chunk(struct tpp_build *build, struct tpp_chunk *chunk)
         }
 }
 
+/* There is one stage then (tpp_strategy_check). */
+static void read_offload(struct tpp_build *build)
+{
+    struct tpp_stage stage;
+    const struct tpp_evaluator *evaluator = build->evaluator;
+    if (build->strategy->offload_layers == 0)
+        return;
+    tpp_stage_time(evaluator, build->strategy, &build->assembly, 0,
+                   tpp_stage_layers(build->strategy, evaluator->model, 0), &stage);
+    build->offload_seconds[TPP_PASS_FORWARD] = stage.offload_seconds[0];
+    build->offload_seconds[TPP_PASS_BACKWARD] = stage.offload_seconds[1];
+}
+
 /* Layers lie on the chunks in model order. */
 static void read_chunks(struct tpp_build *build)
 {
@@ -150,6 +163,8 @@ static void write_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass, bool i
     } else {
         plain_pass(pen, pass);
     }
+    if (build->options->mode != TPP_SIMULATION_COMPARABLE) /* there at the end of the step */
+        tpp_pen_compute(pen, 0, build->offload_seconds[pass]);
 }
 
 static void write_op(struct tpp_build *build, uint32_t device, const struct tpp_order_op *op, bool is_first, bool is_last)
@@ -248,6 +263,7 @@ enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
     memset(build->ops, 0xff, num_ops * sizeof(*build->ops)); /* TPP_NO_TASK */
     read_chunks(build);
+    read_offload(build);
     const enum tpp_code code = tpp_order_new(build->evaluator, build->strategy, build->num_micro_batches, &build->order, err);
     if (code != TPP_OK)
         return code;

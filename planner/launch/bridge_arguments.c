@@ -78,6 +78,8 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.attention_dropout", TPP_SET_DOUBLE, HERE(attention_dropout), NULL},
     {"model.context_parallel_size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
     {"model.cp_comm_type", TPP_SET_SPECIAL, 0, NULL},
+    {"model.cpu_offloading", TPP_SET_SWITCH, HERE(cpu_offloading), NULL},
+    {"model.cpu_offloading_num_layers", TPP_SET_NUMBER, RULE(cpu_offload_layers), NULL},
     {"model.cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
     {"model.expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"model.expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
@@ -107,6 +109,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"optimizer.main_grads_dtype", TPP_SET_SPECIAL, 0, NULL},
     {"optimizer.main_params_dtype", TPP_SET_SPECIAL, 0, NULL},
     {"optimizer.optimizer_cpu_offload", TPP_SET_SWITCH, RULE(optimizer_cpu_offload), NULL},
+    {"optimizer.optimizer_offload_fraction", TPP_SET_DOUBLE, RULE(optimizer_offload_fraction), NULL},
     {"optimizer.use_precision_aware_optimizer", TPP_SET_SWITCH, RULE(precision_aware_optimizer), NULL},
     {"peft.dim", TPP_SET_NUMBER, HERE(lora_rank), NULL},
     {"peft.target_modules", TPP_SET_SPECIAL, 0, NULL},
@@ -416,6 +419,8 @@ enum tpp_code tpp_bridge_read(struct tpp_shell_words words, const struct tpp_she
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         tpp_arguments_map(arguments, script, &maps[i], out, problems);
     judge_gradients(arguments, out, problems);
+    if (!out->cpu_offloading)
+        out->rules.cpu_offload_layers = 0;
     if (!is_known)
         say_what_is_assumed(arguments, problems);
     const char *precision = tpp_argument_find(arguments, "mixed_precision") != NULL ? "mixed_precision" : "--recipe";

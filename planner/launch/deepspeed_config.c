@@ -82,6 +82,10 @@ void tpp_deepspeed_config_take(struct tpp_json root, struct tpp_deepspeed_config
     config->has_overlap = tpp_json_member(zero, "overlap_comm", &overlap) &&
                           tpp_json_get_bool(zero, "overlap_comm", &config->overlap, NULL) == TPP_OK;
     config->offloads_optimizer = offloads(zero, "offload_optimizer") || is_switched_on(zero, "cpu_offload");
+    struct tpp_json offload;
+    config->offload_ratio = 1;
+    if (config->offloads_optimizer && tpp_json_member(zero, "offload_optimizer", &offload))
+        tpp_json_get_number(offload, "ratio", 0, 1, &config->offload_ratio, NULL);
     config->offloads_parameters = offloads(zero, "offload_param") || is_switched_on(zero, "cpu_offload_param");
 }
 

@@ -18,6 +18,9 @@ enum tpp_code tpp_deepspeed_json_check(const struct tpp_launch_request *request,
          "ZeRO stage 3 frees the weights behind forward"},
         {has_buckets && s->overlap_grad_reduce != s->overlap_param_gather, "strategy.overlap_param_gather",
          "overlap_comm stands for both directions"},
+        {s->offload_percent > 0 && s->offload_percent < 100 && s->zero_stage < 3, "strategy.offload_percent",
+         "a part of the optimizer is offloaded at stage 3 only"},
+        {s->offload_layers > 0, "strategy.offload_layers", "offload of activations is not written", true},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},
         {s->microbatch_group_size > 0, "strategy.microbatch_group_size", "groups of micro-batches are Megatron's alone"},
         {s->virtual_pipeline_stages > 1, "strategy.virtual_pipeline_stages", "its stages have one part each"},
@@ -51,6 +54,8 @@ static void add_zero(const struct tpp_launch_request *request, enum tpp_deepspee
     struct cJSON *offload = tpp_json_add_object(writer, zero, "offload_optimizer");
     tpp_json_add_string(writer, offload, "device", "cpu");
     tpp_json_add_bool(writer, offload, "pin_memory", true);
+    if (tpp_strategy_offload_fraction(s) < 1)
+        tpp_json_add_number(writer, offload, "ratio", tpp_strategy_offload_fraction(s));
 }
 
 static void add_precision(const struct tpp_launch_request *request, enum tpp_deepspeed_client client,

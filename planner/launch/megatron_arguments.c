@@ -121,6 +121,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--num-virtual-stages-per-pipeline-rank", TPP_SET_NUMBER, RULE(virtual_stages_per_rank), NULL},
     {"--optimizer", TPP_SET_CHOICE, RULE(optimizer), "adam|sgd|muon|dist_muon|lion"},
     {"--optimizer-cpu-offload", TPP_SET_TRUE, RULE(optimizer_cpu_offload), NULL},
+    {"--optimizer-offload-fraction", TPP_SET_DOUBLE, RULE(optimizer_offload_fraction), NULL},
     {"--overlap-grad-reduce", TPP_SET_TRUE, RULE(overlap_grad_reduce), NULL},
     {"--overlap-moe-expert-parallel-comm", TPP_SET_TRUE, RULE(overlap_expert_comm), NULL},
     {"--overlap-p2p-communication", TPP_SET_TRUE, RULE(overlap_p2p), NULL},

@@ -31,6 +31,7 @@ struct tpp_deepspeed_config { /* of a ds_config.json; numbers UNSET where it has
     int64_t reduce_bucket_size, allgather_bucket_size;
     bool has_overlap, overlap; /* overlap_comm */
     bool fp16, bf16, offloads_optimizer, offloads_parameters;
+    double offload_ratio; /* of the optimizer; 0: not read */
 };
 
 struct tpp_megatron_settings {
@@ -47,6 +48,7 @@ struct tpp_megatron_settings {
     double hidden_dropout, attention_dropout;
     bool gradients_in_bf16, gradients_in_fp32; /* asked for; neither: the default of the precision */
     bool keeps_gathered, cross_entropy_fusion, gives_checkpoint;
+    bool cpu_offloading; /* Megatron-Bridge: without it no layers are offloaded, whatever their number */
     bool flash_attention;
     enum tpp_megatron_attention attention;
     enum tpp_megatron_sharding sharding;

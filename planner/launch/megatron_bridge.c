@@ -198,6 +198,12 @@ static void write_overlap(struct tpp_script *script, const struct tpp_rule_setti
     write_switch(script, "ddp.use_megatron_fsdp", false);
     write_switch(script, "dist.use_megatron_fsdp", false);
     write_switch(script, "optimizer.optimizer_cpu_offload", rules->optimizer_cpu_offload);
+    if (rules->optimizer_cpu_offload) /* which offloads nothing by itself */
+        tpp_script_number(script, "optimizer.optimizer_offload_fraction", rules->optimizer_offload_fraction);
+    write_switch(script, "model.cpu_offloading", rules->cpu_offload_layers > 0);
+    tpp_script_integer(script, "model.cpu_offloading_num_layers", rules->cpu_offload_layers);
+    if (rules->cpu_offload_layers > 0)
+        write_switch(script, "model.cpu_offloading_weights", false);
     write_switch(script, "optimizer.use_precision_aware_optimizer", rules->precision_aware_optimizer);
     write_state_types(script, rules->narrow_state);
     tpp_script_array_end(script);

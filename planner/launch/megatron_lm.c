@@ -234,6 +234,10 @@ static void write_data_parallel(struct tpp_script *script, const struct tpp_laun
     tpp_script_flag_if(script, s->precision_aware_optimizer, "--use-precision-aware-optimizer");
     write_state_types(script, request, s);
     tpp_script_flag_if(script, s->optimizer_cpu_offload, "--optimizer-cpu-offload");
+    if (s->optimizer_cpu_offload && s->optimizer_offload_fraction < 1)
+        tpp_script_number(script, "--optimizer-offload-fraction", s->optimizer_offload_fraction);
+    if (s->cpu_offload_layers > 0)
+        tpp_script_integer(script, "--cpu-offloading-num-layers", s->cpu_offload_layers);
 }
 
 /* One option with a list of words behind it. */

@@ -4,6 +4,7 @@
 #include "planner/launch/plan_layout.h"
 
 #include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 /* Entries of the tokenizers that are assumed where a script gives none: GPT-2's byte pairs, and Llama 3's. */
@@ -385,6 +386,17 @@ static void read_deepspeed_overlap(const struct tpp_megatron_settings *s, struct
     strategy->overlap_param_gather = strategy->overlap_grad_reduce && strategy->zero_stage > 0;
 }
 
+static void read_offload(const struct tpp_megatron_settings *s, struct tpp_strategy *strategy)
+{
+    const struct tpp_rule_settings *rules = &s->rules;
+    const double fraction = s->config.offload_ratio > 0 ? s->config.offload_ratio : rules->optimizer_offload_fraction;
+    if (rules->optimizer_cpu_offload && fraction > 0)
+        strategy->offload = TPP_OFFLOAD_OPTIMIZER;
+    if (strategy->offload == TPP_OFFLOAD_OPTIMIZER && fraction < 1) /* of less than half a percent one is left */
+        strategy->offload_percent = (uint32_t)fmax(1, round(100 * fraction));
+    strategy->offload_layers = rules->cpu_offload_layers > 0 ? size_of(rules->cpu_offload_layers) : 0;
+}
+
 static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_release release,
                                struct tpp_strategy *strategy)
 {
@@ -405,7 +417,7 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
         read_deepspeed_overlap(s, strategy);
     if (rules->optimizer_instances > 1 && strategy->zero_stage > 0)
         strategy->shard_group = size_of((int64_t)ranks / rules->optimizer_instances);
-    strategy->offload = rules->optimizer_cpu_offload ? TPP_OFFLOAD_OPTIMIZER : TPP_OFFLOAD_NONE;
+    read_offload(s, strategy);
     strategy->tp_comm_overlap = rules->tp_comm_overlap;
     if (is_set(rules->num_experts) && rules->dispatcher == TPP_RULE_FLEX)
         strategy->dispatch =

@@ -111,6 +111,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--moe_token_dispatcher_type", TPP_SET_CHOICE, RULE(dispatcher), "allgather|alltoall|alltoall_seq|flex"},
     {"--optimizer", TPP_SET_CHOICE, RULE(optimizer), "adam|sgd|muon|dist_muon"},
     {"--optimizer_cpu_offload", TPP_SET_SWITCH, RULE(optimizer_cpu_offload), NULL},
+    {"--optimizer_offload_fraction", TPP_SET_DOUBLE, RULE(optimizer_offload_fraction), NULL},
     {"--overlap_grad_reduce", TPP_SET_SWITCH, RULE(overlap_grad_reduce), NULL},
     {"--overlap_param_gather", TPP_SET_SWITCH, RULE(overlap_param_gather), NULL},
     {"--packing_length", TPP_SET_NUMBER, HERE(packing_length), NULL},

@@ -43,6 +43,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
         {s->dispatch != TPP_DISPATCH_ALL_TO_ALL || s->expert_overlap, "strategy.dispatch",
          "other dispatchers than the all-to-all, and their overlap, are not written yet", true},
         {s->recompute_modules != 0, "strategy.recompute_modules", "single modules are not written yet", true},
+        {s->offload_layers > 0, "strategy.offload_layers", "it does not offload activations"},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
         {s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine deepspeed"},
     };
@@ -165,6 +166,8 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
         write_switch(script, "--align_grad_reduce", false);
     if (rules->optimizer_cpu_offload)
         write_switch(script, "--optimizer_cpu_offload", true);
+    if (rules->optimizer_cpu_offload && rules->optimizer_offload_fraction < 1)
+        tpp_script_number(script, "--optimizer_offload_fraction", rules->optimizer_offload_fraction);
     if (rules->precision_aware_optimizer)
         write_switch(script, "--use_precision_aware_optimizer", true);
     if (rules->narrow_state) {

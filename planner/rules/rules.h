@@ -177,6 +177,7 @@ struct tpp_rule_settings {
     bool align_grad_reduce; /* Megatron: true unless switched off */
     bool precision_aware_optimizer, narrow_state; /* any of the main-grads, main-params, exp-avg types not fp32 */
     bool optimizer_cpu_offload;
+    double optimizer_offload_fraction; /* of the states, with the switch above */
     bool torch_fsdp2, megatron_fsdp;
     bool keeps_gathered_weights; /* of FSDP2, until backward: --torch-fsdp2-no-reshard-after-forward */
     bool gradient_accumulation_fusion;

@@ -64,6 +64,7 @@ struct tpp_rule_settings tpp_rule_settings_defaults(enum tpp_framework framework
         .async_tensor_all_reduce = true,
         .align_grad_reduce = true,
         .optimizer_instances = 1,
+        .optimizer_offload_fraction = framework == TPP_FRAMEWORK_NEMO ? 0 : 1,
         .ddp_bucket_size = TPP_RULE_UNSET,
         .ddp_num_buckets = TPP_RULE_UNSET,
         .allgather_bucket_size = TPP_RULE_UNSET,
@@ -241,6 +242,8 @@ static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_s
     if (strategy->microbatch_group_size > 0)
         settings->microbatch_group_size = strategy->microbatch_group_size;
     settings->optimizer_cpu_offload = strategy->offload == TPP_OFFLOAD_OPTIMIZER;
+    settings->optimizer_offload_fraction = tpp_strategy_offload_fraction(strategy);
+    settings->cpu_offload_layers = strategy->offload_layers;
     settings->precision_aware_optimizer = settings->optimizer_cpu_offload || settings->narrow_state;
     settings->keeps_gathered_weights = settings->torch_fsdp2 && !strategy->reshard_after_forward;
     settings->optimizer_instances = 1;

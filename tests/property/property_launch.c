@@ -94,6 +94,10 @@ static void random_extras(struct tpp_random *random, struct launch_case *c)
     s->dispatch = exchanges ? (enum tpp_dispatch)PICK(0, 0, 0, 1, 2) : TPP_DISPATCH_ALL_TO_ALL;
     s->expert_overlap = exchanges && PICK(0, 0, 1) == 1;
     s->shared_overlap = c->model.shared_expert_hidden_size > 0 && s->expert_parallel > 1 && flip(random);
+    if (s->offload == TPP_OFFLOAD_OPTIMIZER)
+        s->offload_percent = PICK(0, 0, 25);
+    if (s->pipeline_parallel == 1 && s->recompute == TPP_RECOMPUTE_NONE)
+        s->offload_layers = PICK(0, 0, 7);
     s->last_stage_layers = s->first_stage_layers > 0 ? PICK(0, s->first_stage_layers) : PICK(0, 0, 0, 0, 3, 7);
     s->last_chunk_less = s->pipeline_parallel > 1 ? PICK(0, 0, 0, 0, 1) : 0;
     s->shard_group = s->zero_stage > 0 ? PICK(0, 0, 0, 0, 8) : 0;
@@ -200,6 +204,9 @@ static void check_same_plan(const struct launch_case *c, const struct tpp_rule_s
     assert_int_equal(s->overlap_grad_reduce, plan->overlap_grad_reduce);
     assert_int_equal(s->align_grad_reduce, plan->align_grad_reduce || !plan->overlap_grad_reduce);
     assert_int_equal(s->optimizer_cpu_offload, plan->offload == TPP_OFFLOAD_OPTIMIZER);
+    if (s->optimizer_cpu_offload)
+        assert_true(s->optimizer_offload_fraction == (plan->offload_percent > 0 ? 0.25 : 1));
+    assert_int_equal(s->cpu_offload_layers, plan->offload_layers);
     assert_int_equal(s->recompute, plan->recompute);
     assert_int_equal(s->fp16, c->job.precision == TPP_PRECISION_FP16);
     assert_int_equal(s->num_layers, c->model.num_layers);

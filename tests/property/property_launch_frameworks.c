@@ -94,6 +94,10 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
     s->overlap_grad_reduce = s->overlap_param_gather = s->zero_stage > 0 && PICK(0, 1, 1) == 1;
     s->align_grad_reduce = !is_megatron || !s->overlap_grad_reduce || PICK(0, 1) == 1;
     s->offload = s->zero_stage > 0 ? (enum tpp_offload)PICK(0, 0, 0, 1) : TPP_OFFLOAD_NONE;
+    if (s->offload == TPP_OFFLOAD_OPTIMIZER)
+        s->offload_percent = PICK(0, 0, 0, 40);
+    if (s->pipeline_parallel == 1 && s->recompute == TPP_RECOMPUTE_NONE)
+        s->offload_layers = PICK(0, 0, 0, 7);
     if (!is_megatron) {
         s->reduce_bucket_size = s->zero_stage > 0 ? PICK(0, 200000000) : 0;
         s->allgather_bucket_size = s->zero_stage > 0 ? PICK(0, 50000000) : 0;
@@ -129,7 +133,7 @@ static void random_megatron(struct tpp_random *random, struct launch_case *c)
     s->tp_comm_overlap = s->tensor_parallel > 1 && PICK(0, 0, 1) == 1;
     s->dispatch = exchanges ? (enum tpp_dispatch)PICK(0, 0, 0, 0, 1, 2) : TPP_DISPATCH_ALL_TO_ALL;
     s->expert_overlap = exchanges && PICK(0, 0, 1) == 1;
-    s->shared_overlap = c->model.shared_expert_hidden_size > 0 && s->expert_parallel > 1 && PICK(0, 1) == 1;
+    s->shared_overlap = c->model.shared_expert_hidden_size > 0 && s->expert_parallel > 1 && PICK(0, 0, 0, 1) == 1;
     s->first_stage_layers = is_piped ? PICK(0, 0, 0, 6) : 0;
     s->last_stage_layers = is_piped ? PICK(0, 0, 0, 6) : 0;
     s->account_for_embedding = is_piped && PICK(0, 0, 0, 1) == 1;

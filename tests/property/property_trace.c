@@ -48,6 +48,10 @@ static void random_plan(struct tpp_random *random, const struct tpp_gpu *gpu, st
     snprintf(plan->text, sizeof plan->text, "tp=%u,pp=%u,vp=%u,dp=%u,cp=%u,ep=%u,mbs=%u,sp=%u,zero=%u,recompute=%s,schedule=%s",
              t, p, v, d, c, has_experts && d > 1 ? 2 : 1, b, t > 1, is_fsdp ? 3 : (unsigned)tpp_random_range(random, 0, p > 1 ? 1 : 3),
              recompute[tpp_random_range(random, 0, 4)], schedule);
+    const size_t used = strlen(plan->text);
+    if (p == 1 && tpp_random_range(random, 0, 2) == 0)
+        snprintf(plan->text + used, sizeof plan->text - used, ",offload_layers=%u",
+                 (unsigned)tpp_random_range(random, 1, plan->model.num_layers - 1));
 }
 
 /* By how much the walk may be above the trace: nothing but rounding, the layers of block recomputation, the gradients that

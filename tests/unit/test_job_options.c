@@ -3,6 +3,7 @@
 
 #include "tests/support/check_number.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct arguments {
@@ -30,9 +31,8 @@ static enum tpp_code resolve(const char *const *words, struct tpp_job_inputs *in
     const enum tpp_code code = tpp_options_parse(parts, count, argv, &arguments, &operands, &help, err);
     if (code != TPP_OK)
         return code;
-    if (limits != NULL)
-        tpp_limits_resolve(&arguments.pins, limits);
-    return tpp_job_resolve(&arguments.job, inputs, err);
+    const enum tpp_code limited = limits != NULL ? tpp_limits_resolve(&arguments.pins, limits, err) : TPP_OK;
+    return limited == TPP_OK ? tpp_job_resolve(&arguments.job, inputs, err) : limited;
 }
 
 #define RESOLVE(inputs, limits, err, ...)                                                                              \
@@ -195,6 +195,31 @@ static void pins_and_limits_reach_the_search(void **state)
     assert_int_equal(limits.reduce_bucket_size, 500000000);
     assert_int_equal(limits.keep, 3);
     CHECK_NUMBER(limits.memory_headroom_fraction, 0.1, 1e-12);
+    assert_int_equal(limits.offload_layers, 0); /* what is not named stays */
+    assert_int_equal(limits.offload_percent, 0);
+    assert_int_equal(limits.shared_overlap, TPP_PIN_ANY);
+    assert_int_equal(RESOLVE(&inputs, &limits, &err, "--nodes=1", "--offload=optimizer", "--offload-layers=12",
+                             "--optimizer-offload-fraction=0.29", "--shared-expert-overlap=on"),
+                     TPP_OK);
+    assert_int_equal(limits.offload, TPP_OFFLOAD_OPTIMIZER);
+    assert_int_equal(limits.offload_layers, 12);
+    assert_int_equal(limits.offload_percent, 29);
+    assert_int_equal(limits.shared_overlap, 1);
+    assert_int_equal(RESOLVE(&inputs, &limits, &err, "--nodes=1", "--offload=activations"), TPP_OK);
+    assert_int_equal(limits.offload, TPP_OFFLOAD_NONE);
+    assert_int_equal(limits.offload_layers, TPP_PIN_ANY);
+    assert_true(limits.offload_depths);
+    assert_int_equal(RESOLVE(&inputs, &limits, &err, "--nodes=1", "--optimizer-offload-fraction=1.5"), TPP_E_USAGE);
+    assert_int_equal(RESOLVE(&inputs, &limits, &err, "--nodes=1", "--recompute-modules=moe_act+layernorm"), TPP_OK);
+    assert_int_equal(limits.recompute_modules, TPP_MODULE_EXPERT_ACTIVATION | TPP_MODULE_LAYER_NORM);
+    static const char *const bad[] = {"moe_act,layernorm", "moe_act+", "", "layernorm+layernorm", "everything"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char option[64];
+        snprintf(option, sizeof option, "--recompute-modules=%s", bad[i]);
+        assert_int_equal(RESOLVE(&inputs, &limits, &err, "--nodes=1", option), TPP_E_USAGE);
+        assert_string_equal(err.where, "--recompute-modules");
+    }
+    assert_int_equal(RESOLVE(&inputs, &limits, &err, "--nodes=1", "--recompute-modules=mlp", "--recompute=full"), TPP_E_USAGE);
 }
 
 static const char *choices_of(const char *name)

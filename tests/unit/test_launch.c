@@ -545,7 +545,14 @@ static void test_recomputation_and_offload_are_said(void **state)
     assert_true(script_run_has(&run, "--optimizer-cpu-offload"));
     assert_true(script_run_has(&run, "--use-precision-aware-optimizer"));
     assert_false(script_run_has(&run, "--exp-avg-dtype"));
+    assert_false(script_run_has(&run, "--optimizer-offload-fraction")); /* 1.0 by itself */
     script_run_release(&run);
+    c.strategy.offload_percent = 25;
+    start(&c, &run);
+    check_value(&run, "--optimizer-offload-fraction", "0.25");
+    assert_false(script_run_has(&run, "--cpu-offloading-num-layers"));
+    script_run_release(&run);
+    c.strategy.offload_percent = 0;
     c.strategy.offload = TPP_OFFLOAD_NONE;
     c.job.optimizer = TPP_OPTIMIZER_ADAMW_BF16;
     start(&c, &run);
@@ -575,6 +582,32 @@ static void test_recomputation_and_offload_are_said(void **state)
     check_value(&run, "--recompute-granularity", "selective");
     assert_false(script_run_has(&run, "--recompute-method"));
     script_run_release(&run);
+}
+
+static void test_offload_of_activations_is_said(void **state)
+{
+    struct launch_case c;
+    struct script_run run;
+    (void)state;
+    launch_case_init(&c);
+    c.strategy.offload_layers = 12;
+    check_refused(&c, TPP_E_STRATEGY, "ML-63"); /* has stages */
+    c.strategy.pipeline_parallel = c.strategy.virtual_pipeline_stages = 1;
+    c.strategy.data_parallel = 0;
+    c.strategy.num_micro_batches = 0;
+    c.strategy.schedule = TPP_SCHEDULE_1F1B;
+    assert_int_equal(tpp_strategy_complete(&c.strategy, &c.job, NULL), TPP_OK);
+    start(&c, &run);
+    check_value(&run, "--cpu-offloading-num-layers", "12");
+    script_run_release(&run);
+    c.strategy.recompute = TPP_RECOMPUTE_FULL;
+    check_refused(&c, TPP_E_STRATEGY, "ML-63");
+    c.strategy.recompute = TPP_RECOMPUTE_NONE;
+    c.request.release = TPP_RELEASE_0_15;
+    check_refused(&c, TPP_E_UNSUPPORTED, "release");
+    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT;
+    c.request.release = TPP_RELEASE_NEWEST;
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.offload_layers");
 }
 
 static void test_sharded_parameters_are_torch_fsdp2(void **state)
@@ -727,6 +760,7 @@ int main(void)
         cmocka_unit_test(test_uneven_stages_need_a_release_that_has_them),
         cmocka_unit_test(test_what_a_release_or_framework_lacks_is_refused),
         cmocka_unit_test(test_recomputation_and_offload_are_said),
+        cmocka_unit_test(test_offload_of_activations_is_said),
         cmocka_unit_test(test_sharded_parameters_are_torch_fsdp2),
         cmocka_unit_test(test_what_megatron_refuses_is_not_written),
         cmocka_unit_test(test_a_framework_without_scripts_names_those_that_have),

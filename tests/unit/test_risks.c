@@ -39,7 +39,6 @@ static struct scene sound(void)
     };
     s.hardware.node.num_gpus = 8;
     s.hardware.node.has_nvlink = true;
-    s.hardware.node.host_memory_bytes = UINT64_C(1000000000000);
     for (int i = 0; i < TPP_COLLECTIVE_COUNT; i++) {
         s.hardware.node.bus_bytes_per_second[i] = 230e9;
     }
@@ -291,6 +290,7 @@ static void memory_near_its_end_is_named(void **state)
     expect_only(&s, "fragmentation", TPP_SEVERITY_WARNING, "1.24 times");
     s = sound();
     s.plan.cost.memory.host_bytes = 950e9;
+    s.plan.cost.memory.host_capacity_bytes = 1e12;
     expect_only(&s, "host-memory-full", TPP_SEVERITY_ERROR, "884.76 GiB");
 }
 

@@ -197,7 +197,7 @@ static void what_cannot_be_predicted_says_why(void **state)
     check_skipped("A100-SXM4-80GB", "GH200-96GB", "no cluster profile for GPU GH200-96GB");
     check_skipped("\"schedule\":null", "\"schedule\":\"v-half\"", "pipeline schedule v-half is not modelled");
     check_skipped("\"dp\":32", "\"dp\":31", "sizes do not multiply to 64 GPUs");
-    check_skipped("\"cpu_offload\":false", "\"cpu_offload\":40", "offloading of activations");
+    check_skipped("\"cpu_offload\":false", "\"cpu_offload\":\"parameters\"", "offloading of parameters");
     check_skipped("\"distributed_optimizer\":true", "\"distributed_optimizer\":null", "sharding of the optimizer");
     check_skipped("\"recompute\":\"none\"", "\"recompute\":\"selective\",\"recompute_detail\":[\"moe_atc\"]",
                   "a recomputed module is not known");
@@ -227,6 +227,16 @@ static void vocabulary_layers_are_shared_as_the_method_says(void **state)
         assert_string_equal(run.skipped, "");
         assert_int_equal(run.strategy.vocabulary_parallel, rows[i].kind);
     }
+}
+
+/* Megatron-Bridge's recipes name the layers whose activations are offloaded (cpu_offloading_num_layers). */
+static void a_number_of_offloaded_layers_is_of_their_activations(void **state)
+{
+    (void)state;
+    const struct tpp_run run = read_one(edited("\"cpu_offload\":false", "\"cpu_offload\":30"));
+    assert_string_equal(run.skipped, "");
+    assert_int_equal(run.strategy.offload_layers, 30);
+    assert_int_equal(run.strategy.offload, TPP_OFFLOAD_NONE);
 }
 
 static void the_attention_core_alone_is_selective_recomputation(void **state)
@@ -379,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_smaller_last_micro_batch_is_kept_apart),
         cmocka_unit_test(what_cannot_be_predicted_says_why),
         cmocka_unit_test(vocabulary_layers_are_shared_as_the_method_says),
+        cmocka_unit_test(a_number_of_offloaded_layers_is_of_their_activations),
         cmocka_unit_test(the_attention_core_alone_is_selective_recomputation),
         cmocka_unit_test(modules_that_are_recomputed_are_read_by_name),
         cmocka_unit_test(uneven_layers_are_split_as_the_engine_does),

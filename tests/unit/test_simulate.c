@@ -98,6 +98,20 @@ static void one_stage_has_no_bubble(void **state)
     }
 }
 
+static void offloaded_activations_lengthen_the_passes(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct tpp_cost cost;
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    make_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM, 8, 64);
+    const struct tpp_strategy strategy = shape_strategy("mbs=2,zero=1,offload_layers=20", &scene.job);
+    assert_int_equal(tpp_evaluator_cost(scene.evaluator, &strategy, &cost, NULL), TPP_OK);
+    assert_true(cost.time_terms[TPP_TIME_OFFLOAD] > 0.05 * cost.step_seconds);
+    CHECK_NUMBER(run(&scene, "mbs=2,zero=1,offload_layers=20", &options).step_seconds, cost.step_seconds, 1e-3);
+    tpp_evaluator_free(scene.evaluator);
+}
+
 static void passes_are_reported_stage_by_stage(void **state)
 {
     (void)state;
@@ -283,6 +297,7 @@ int main(void)
         cmocka_unit_test(options_out_of_range_are_refused),
         cmocka_unit_test(a_step_that_would_not_fit_in_memory_is_refused),
         cmocka_unit_test(one_stage_has_no_bubble),
+        cmocka_unit_test(offloaded_activations_lengthen_the_passes),
         cmocka_unit_test(passes_are_reported_stage_by_stage),
         cmocka_unit_test(a_slow_network_port_slows_what_passes_it),
         cmocka_unit_test(fp8_parameters_are_gathered_in_a_byte),

@@ -258,6 +258,19 @@ static uint64_t list_bit(uint32_t modules)
     return UINT64_C(1) << modules;
 }
 
+static void pinned_modules_are_the_only_recomputation(void **state)
+{
+    (void)state;
+    struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    limits.recompute_modules = TPP_MODULE_EXPERT_ACTIVATION | TPP_MODULE_SHARED_EXPERTS; /* 66: bit 2 of the second word */
+    const struct exchanges found = list_exchanges(stack, 8, 0, &limits);
+    assert_int_equal(found.modules[0], 0);
+    assert_int_equal(found.modules[1], 4);
+    limits.recompute = TPP_RECOMPUTE_NONE;
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).modules[1], 0);
+}
+
 static void modules_are_recomputed_where_the_model_has_them(void **state)
 {
     (void)state;
@@ -284,6 +297,38 @@ static void expect_refused(struct tpp_space_limits limits, const char *where)
     struct tpp_error err;
     assert_int_equal(tpp_space_limits_check(&limits, &err), TPP_E_RANGE);
     assert_string_equal(err.where, where);
+}
+
+/* 40 layers: none, 10, 20, 30 and 39 of them, where there is one stage. */
+static void offload_of_activations_has_a_depth(void **state)
+{
+    (void)state;
+    const struct tpp_job job = make_job(8, 8);
+    const struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    static struct tpp_space_cell cell;
+    static const uint32_t depths[] = {0, 10, 20, 30, 39};
+    for (int i = 0; i < 4; i++) {
+        struct tpp_model forty = model;
+        struct tpp_space *space;
+        forty.num_layers = 40;
+        limits.offload_depths = i == 1;
+        limits.full_space = i == 2;
+        limits.offload_layers = i == 3 ? 17 : TPP_PIN_ANY;
+        assert_int_equal(tpp_space_new(&forty, 8, &job, &stack, &limits, &space, NULL), TPP_OK);
+        for (size_t k = 0; k < tpp_space_num_cells(space); k++) {
+            tpp_space_cell(space, k, &cell);
+            const bool has_stages = cell.pipeline_parallel > 1;
+            if (i == 3) {
+                assert_int_equal(cell.num_depths, has_stages ? 0 : 1);
+                assert_true(has_stages || cell.depths[0] == 17);
+                continue;
+            }
+            assert_int_equal(cell.num_depths, i == 0 || has_stages ? 1 : 5);
+            assert_memory_equal(cell.depths, depths, cell.num_depths * sizeof *depths);
+        }
+        tpp_space_free(space);
+    }
 }
 
 static void limits_out_of_range_are_named(void **state)
@@ -316,6 +361,12 @@ static void limits_out_of_range_are_named(void **state)
     limits.shared_overlap = 2;
     expect_refused(limits, "limits.shared_overlap");
     limits = tpp_space_limits_defaults();
+    limits.offload_percent = 101;
+    expect_refused(limits, "limits.offload_percent");
+    limits = tpp_space_limits_defaults();
+    limits.offload_layers = -2;
+    expect_refused(limits, "limits.offload_layers");
+    limits = tpp_space_limits_defaults();
     limits.zero_stage = 4;
     expect_refused(limits, "limits.zero_stage");
     limits = tpp_space_limits_defaults();
@@ -335,7 +386,9 @@ int main(void)
         cmocka_unit_test(every_chunk_recomputes_the_same_number_of_layers),
         cmocka_unit_test(shared_experts_run_beside_where_the_release_can_say),
         cmocka_unit_test(tokens_reach_experts_as_the_release_can_say),
+        cmocka_unit_test(pinned_modules_are_the_only_recomputation),
         cmocka_unit_test(modules_are_recomputed_where_the_model_has_them),
+        cmocka_unit_test(offload_of_activations_has_a_depth),
         cmocka_unit_test(limits_out_of_range_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

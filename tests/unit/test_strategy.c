@@ -504,6 +504,26 @@ static void values_outside_an_enum_are_refused(void **state)
     s.context_kind = (enum tpp_context_kind)7;
     expect_refused(s, &coder, &job, &megatron, "strategy.context_kind");
     s = make(1, 1, 1);
+    s.offload = TPP_OFFLOAD_NONE;
+    s.offload_percent = 50; /* of nothing */
+    expect_refused(s, &coder, &job, &megatron, "strategy.offload_percent");
+    s.offload = TPP_OFFLOAD_OPTIMIZER;
+    s.zero_stage = 1;
+    expect_accepted(s, &coder, &job, &megatron);
+    s.offload_percent = 101;
+    expect_refused(s, &coder, &job, &megatron, "strategy.offload_percent");
+    s.offload_percent = 0;
+    s.offload_layers = coder.num_layers - 1;
+    expect_accepted(s, &coder, &job, &megatron);
+    s.offload_layers = coder.num_layers;
+    expect_refused(s, &coder, &job, &megatron, "strategy.offload_layers");
+    s.offload_layers = 1;
+    struct tpp_strategy staged = s;
+    staged.pipeline_parallel = 2;
+    staged.data_parallel /= 2;
+    staged.num_micro_batches *= 2;
+    expect_refused(staged, &coder, &job, &megatron, "strategy.offload_layers");
+    s.offload_layers = 0;
     s.offload = (enum tpp_offload)7;
     expect_refused(s, &coder, &job, &megatron, "strategy.offload");
 }

@@ -176,6 +176,8 @@ static struct tpp_strategy random_strategy(struct tpp_random *random)
         .tp_comm_overlap = coin(random),
         .shared_overlap = coin(random),
         .offload = (enum tpp_offload)some(random, 1),
+        .offload_percent = some(random, 100),
+        .offload_layers = some(random, 5),
         .placed_tensor_ranks_per_node = some(random, 2),
         .placed_context_ranks_per_node = some(random, 2),
     };
