@@ -111,7 +111,7 @@ static struct tpp_sharded_work sharded_work(const struct tpp_evaluator *evaluato
         .reduced_parameters = layer->trainable_parameters,
         .forward_seconds = layer->section_seconds[TPP_SECTION_FORWARD],
         .backward_seconds = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
-                            again * layer->section_seconds[TPP_SECTION_FORWARD] + layer->repeated_seconds,
+                            again * tpp_layer_recompute_seconds(layer) + layer->repeated_seconds,
         .forward_transfer_seconds = tpp_layer_transfer_seconds(layer, TPP_SECTION_FORWARD),
         .backward_transfer_seconds = tpp_layer_transfer_seconds(layer, TPP_SECTION_BACKWARD) +
                                      tpp_layer_transfer_seconds(layer, TPP_SECTION_WEIGHT) +
@@ -305,7 +305,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->forward_seconds = L * section_sum(layer, true);
     stage->backward_seconds = L * section_sum(layer, false);
     stage->weight_seconds = L * layer->section_seconds[TPP_SECTION_WEIGHT];
-    stage->recompute_seconds = stage->recomputed_layers * section_sum(layer, true) + L * layer->repeated_seconds;
+    stage->recompute_seconds = stage->recomputed_layers * tpp_layer_recompute_seconds(layer) + L * layer->repeated_seconds;
     stage->parameters = L * layer->parameters;
     stage->trainable_parameters = L * layer->trainable_parameters;
     const double trained_layers = tpp_job_is_adapter(evaluator->job) ? 0 : L;

@@ -141,6 +141,7 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
         layer->seconds[op->section][op->part] += seconds;
         if (op->section == TPP_SECTION_FORWARD && (op->modules & program->axes.recompute_modules) != 0)
             layer->repeated_seconds += op->repeated_fraction * seconds;
+        layer->skipped_seconds += op->skipped_fraction * seconds;
     }
     for (int section = 0; section < TPP_SECTION_COUNT; section++)
         for (int part = 0; part < TPP_PART_COUNT; part++)
@@ -155,6 +156,11 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
     layer->trainable_parameters = program->trainable_parameters;
     layer->num_parameter_tensors = program->num_tensors_of_parameters;
     layer->tokens = program->tokens;
+}
+
+double tpp_layer_recompute_seconds(const struct tpp_layer *layer)
+{
+    return layer->section_seconds[TPP_SECTION_FORWARD] - layer->skipped_seconds;
 }
 
 static void blend_values(double *out, const double *moe, size_t count, double dense_share)
@@ -177,6 +183,7 @@ struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense
     for (int section = 0; section < TPP_SECTION_COUNT; section++)
         blend_values(blend.seconds[section], moe->seconds[section], TPP_PART_COUNT, share);
     blend_values(&blend.repeated_seconds, &moe->repeated_seconds, 1, share);
+    blend_values(&blend.skipped_seconds, &moe->skipped_seconds, 1, share);
     blend_values(blend.section_seconds, moe->section_seconds, TPP_SECTION_COUNT, share);
     blend_values(blend.host_seconds, moe->host_seconds, TPP_SECTION_COUNT, share);
     blend_values(blend.bytes, moe->bytes, TPP_TENSOR_LIFE_COUNT, share);

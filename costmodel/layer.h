@@ -28,6 +28,7 @@ struct tpp_timing {
 struct tpp_layer {
     double seconds[TPP_SECTION_COUNT][TPP_PART_COUNT]; /* one micro-batch; communication: exposed part and slow-down */
     double repeated_seconds;               /* forward that selective recomputation runs again: of the axes' modules */
+    double skipped_seconds;                /* forward that full recomputation leaves out */
     double section_seconds[TPP_SECTION_COUNT]; /* sums of the rows above plus the host's excess */
     double host_seconds[TPP_SECTION_COUNT];    /* launch-bound excess (5.5) or blocking launches (15.5) */
     double host_bound_fraction;            /* host launch time over GPU time, forward and backward */
@@ -47,6 +48,8 @@ void tpp_layer_measure(const struct tpp_program *program, const struct tpp_timin
 struct tpp_layer tpp_layer_blend(const struct tpp_layer *dense, double num_dense, const struct tpp_layer *moe,
                                  double num_moe);
 
+/* What full recomputation of the layer takes: its forward without what nothing in backward needs. */
+double tpp_layer_recompute_seconds(const struct tpp_layer *layer);
 /* What tensor, context and expert parallelism transfer within a section: part of section_seconds, not slowed by others. */
 double tpp_layer_transfer_seconds(const struct tpp_layer *layer, enum tpp_section section);
 

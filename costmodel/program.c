@@ -80,6 +80,14 @@ void tpp_builder_collective(struct tpp_builder *builder, const char *name, enum 
     op->hidden_behind = hidden_behind;
 }
 
+void tpp_builder_skip_again(struct tpp_builder *builder, uint32_t first_op, double fraction)
+{
+    if (!builder->stack->checkpoint_stops_early || builder->frozen)
+        return;
+    for (uint32_t i = first_op; i < builder->program->num_ops; i++)
+        builder->program->ops[i].skipped_fraction = fraction;
+}
+
 void tpp_builder_tensor(struct tpp_builder *builder, const char *name, enum tpp_tensor_life life, double bytes)
 {
     if (bytes <= 0)

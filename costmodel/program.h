@@ -89,6 +89,7 @@ struct tpp_op {
     double bytes;             /* MEMORY: traffic; COMMUNICATION: full tensor (collective_time.h) */
     double kernels;           /* MEMORY: launches */
     uint32_t modules;         /* TPP_MODULE_* bits it belongs to: FORWARD ones run again when one is recomputed */
+    double skipped_fraction;  /* FORWARD: of it that full recomputation leaves out (checkpoint_stops_early) */
     double repeated_fraction; /* of it that runs again with its modules: 1; less where it stands for several products */
     double rate_fraction;     /* MEMORY: share of the HBM rate that is reached; 0: the GPU's usual one */
     bool scaled;              /* MEMORY and unfused attention: time is multiplied by U of the stack */

@@ -87,7 +87,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
         tpp_build_linear_parameters(builder, &first);
     tpp_build_linear_parameters(builder, &second);
     build_norm_parameters(builder);
-    tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, w * h * q * n);
+    tpp_builder_tensor(builder, "layer input", TPP_TENSOR_INPUT, (stack->upcasts_states ? 4 : w) * h * q * n);
     tpp_builder_kept(builder, "attention norm output", TPP_MODULE_LAYER_NORM,
                      tpp_builder_input_bytes(builder) * h * tpp_builder_kept_share(builder, 3) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
@@ -156,7 +156,10 @@ void tpp_build_attention_forward(struct tpp_builder *builder)
     tpp_build_core_forward(builder);
     tpp_build_linear_forward(builder, &second);
     tpp_build_tensor_exit_forward(builder, "attention");
+    const uint32_t residuals = builder->program->num_ops;
     tpp_build_residual(builder, TPP_SECTION_FORWARD);
+    tpp_builder_skip_again(builder, residuals, 0.5); /* the one behind the MLP */
+    tpp_build_attention_upcast(builder, TPP_SECTION_FORWARD, &first, rotated_width(builder));
 }
 
 void tpp_build_attention_backward(struct tpp_builder *builder)
@@ -177,4 +180,5 @@ void tpp_build_attention_backward(struct tpp_builder *builder)
         tpp_build_tensor_entry_backward(builder, "attention", is_one ? 1 : 3, dgrad, wgrad);
     }
     tpp_build_norm(builder, TPP_SECTION_BACKWARD, builder->model->norms_per_layer);
+    tpp_build_attention_upcast(builder, TPP_SECTION_BACKWARD, &first, rotated_width(builder));
 }

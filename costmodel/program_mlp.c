@@ -40,14 +40,13 @@ static struct tpp_linear mlp_out(const struct tpp_builder *builder)
     return linear;
 }
 
-static void build_activation(struct tpp_builder *builder, enum tpp_section section)
+void tpp_build_activation(struct tpp_builder *builder, enum tpp_section section, double elements)
 {
     const bool gated = builder->model->gated_mlp;
     const bool eager = gated && builder->stack->activation_kernel == TPP_KERNEL_EAGER;
     const double forward = eager ? 10 : gated ? 6 : 4, backward = eager ? 16 : gated ? 10 : 6;
     tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE,
-                       (section == TPP_SECTION_FORWARD ? forward : backward) * builder->local_ffn * builder->tokens,
-                       eager ? 2 : 1);
+                       (section == TPP_SECTION_FORWARD ? forward : backward) * elements, eager ? 2 : 1);
 }
 
 /* Megatron-Core: the gradient of the MLP-in output, the gathered norm output and its gradient. 4.4 has the first twice, but
@@ -100,9 +99,13 @@ void tpp_build_mlp_forward(struct tpp_builder *builder)
     builder->modules |= TPP_MODULE_MLP;
     tpp_build_tensor_entry_forward(builder, "mlp");
     tpp_build_linear_forward(builder, &first);
-    build_activation(builder, TPP_SECTION_FORWARD);
+    tpp_build_activation(builder, TPP_SECTION_FORWARD, builder->local_ffn * builder->tokens);
+    const uint32_t first_unneeded = builder->program->num_ops;
     tpp_build_linear_forward(builder, &second);
     tpp_build_tensor_exit_forward(builder, "mlp");
+    tpp_builder_skip_again(builder, first_unneeded, 1);
+    tpp_build_mlp_upcast(builder, TPP_SECTION_FORWARD, builder->tokens, builder->local_ffn, 0,
+                         first.adapter_inputs + second.adapter_inputs);
     builder->modules &= ~(uint32_t)TPP_MODULE_MLP;
 }
 
@@ -112,7 +115,9 @@ void tpp_build_mlp_backward(struct tpp_builder *builder)
     int dgrad, wgrad;
     tpp_build_tensor_exit_backward(builder, "mlp");
     tpp_build_linear_backward(builder, &second, NULL, NULL);
-    build_activation(builder, TPP_SECTION_BACKWARD);
+    tpp_build_activation(builder, TPP_SECTION_BACKWARD, builder->local_ffn * builder->tokens);
     tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
     tpp_build_tensor_entry_backward(builder, "mlp", builder->model->gated_mlp ? 2 : 1, dgrad, wgrad);
+    tpp_build_mlp_upcast(builder, TPP_SECTION_BACKWARD, builder->tokens, builder->local_ffn, 0,
+                         first.adapter_inputs + second.adapter_inputs);
 }

@@ -150,11 +150,10 @@ static void build_exchange(struct tpp_builder *builder, const char *name, enum t
                            w * experts->rows * experts->count * h, TPP_NO_OP);
 }
 
-static void build_activation(struct tpp_builder *builder, enum tpp_section section, double elements)
+static void build_experts_dequantise(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
 {
-    const bool gated = builder->model->gated_mlp, forward = section == TPP_SECTION_FORWARD;
-    const double bytes = gated ? (forward ? 6 : 10) : (forward ? 4 : 6);
-    tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE, bytes * elements, 1);
+    tpp_build_dequantise(builder, section, experts->count * builder->hidden * (experts->in_width + experts->out_width),
+                         (builder->model->gated_mlp ? 3 : 2) * experts->count);
 }
 
 /* Biases of experts in Transformer Engine's grouped layers. That of the second product is weighted by the router's fp32
@@ -197,7 +196,7 @@ static void build_shared_forward(struct tpp_builder *builder)
     const struct tpp_linear first = shared_in(builder), second = shared_out(builder);
     tpp_build_tensor_entry_forward(builder, "shared expert");
     tpp_build_linear_forward(builder, &first);
-    build_activation(builder, TPP_SECTION_FORWARD, second.depth * builder->tokens);
+    tpp_build_activation(builder, TPP_SECTION_FORWARD, second.depth * builder->tokens);
     tpp_build_linear_forward(builder, &second);
     tpp_build_tensor_exit_forward(builder, "shared expert");
 }
@@ -210,7 +209,7 @@ static void build_shared_backward(struct tpp_builder *builder)
     int dgrad, wgrad;
     tpp_build_tensor_exit_backward(builder, "shared expert");
     tpp_build_linear_backward(builder, &second, NULL, NULL);
-    build_activation(builder, TPP_SECTION_BACKWARD, second.depth * builder->tokens);
+    tpp_build_activation(builder, TPP_SECTION_BACKWARD, second.depth * builder->tokens);
     tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
     tpp_build_tensor_entry_backward(builder, "shared expert", builder->model->gated_mlp ? 2 : 1, dgrad, wgrad);
 }
@@ -242,7 +241,7 @@ static struct beside build_shared_beside_dispatch(struct tpp_builder *builder, e
     const uint32_t first = builder->program->num_ops;
     if (forward)
         tpp_build_linear_forward(builder, &linear);
-    build_activation(builder, section, elements);
+    tpp_build_activation(builder, section, elements);
     if (!forward)
         tpp_build_linear_backward(builder, &linear, NULL, NULL);
     return beside_since(builder, first);
@@ -280,15 +279,17 @@ void tpp_build_moe_forward(struct tpp_builder *builder)
     build_permute(builder, TPP_SECTION_FORWARD, &experts);
     struct beside beside = build_shared_beside_dispatch(builder, TPP_SECTION_FORWARD);
     build_exchange(builder, "dispatch", TPP_SECTION_FORWARD, &experts, TPP_ALL_GATHER, beside);
+    build_experts_dequantise(builder, TPP_SECTION_FORWARD, &experts);
     build_grouped(builder, "expert in", TPP_SECTION_FORWARD, &experts, rows, experts.in_width, h);
     builder->modules |= TPP_MODULE_EXPERT_ACTIVATION;
-    build_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
+    tpp_build_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
     builder->modules &= ~(uint32_t)TPP_MODULE_EXPERT_ACTIVATION;
     build_grouped(builder, "expert out", TPP_SECTION_FORWARD, &experts, rows, h, experts.out_width);
     build_expert_bias(builder, TPP_SECTION_FORWARD, &experts);
     beside = build_shared_beside_combine(builder, TPP_SECTION_FORWARD);
     build_exchange(builder, "combine", TPP_SECTION_FORWARD, &experts, TPP_REDUCE_SCATTER, beside);
     build_shared_sum(builder, TPP_SECTION_FORWARD);
+    tpp_build_mlp_upcast(builder, TPP_SECTION_FORWARD, rows * experts.count, experts.out_width, experts.count, 0);
     builder->modules |= TPP_MODULE_SHARED_EXPERTS;
     build_shared_forward(builder);
     builder->modules &= ~(uint32_t)(TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS);
@@ -302,8 +303,9 @@ void tpp_build_moe_backward(struct tpp_builder *builder)
     struct beside beside = build_shared_beside_combine(builder, TPP_SECTION_BACKWARD);
     build_exchange(builder, "combine", TPP_SECTION_BACKWARD, &experts, TPP_ALL_GATHER, beside);
     build_expert_bias(builder, TPP_SECTION_BACKWARD, &experts);
+    build_experts_dequantise(builder, TPP_SECTION_BACKWARD, &experts);
     build_grouped(builder, "expert out", TPP_SECTION_BACKWARD, &experts, rows, experts.out_width, h);
-    build_activation(builder, TPP_SECTION_BACKWARD, experts.out_width * rows * experts.count);
+    tpp_build_activation(builder, TPP_SECTION_BACKWARD, experts.out_width * rows * experts.count);
     build_grouped(builder, "expert in", TPP_SECTION_BACKWARD, &experts, rows, h, experts.in_width);
     if (!builder->frozen) {
         build_grouped(builder, "expert out", TPP_SECTION_WEIGHT, &experts, h, experts.out_width, rows);
@@ -314,4 +316,5 @@ void tpp_build_moe_backward(struct tpp_builder *builder)
     build_shared_sum(builder, TPP_SECTION_BACKWARD);
     build_permute(builder, TPP_SECTION_BACKWARD, &experts);
     build_router(builder, TPP_SECTION_BACKWARD, &experts);
+    tpp_build_mlp_upcast(builder, TPP_SECTION_BACKWARD, rows * experts.count, experts.out_width, experts.count, 0);
 }

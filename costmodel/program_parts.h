@@ -48,6 +48,9 @@ int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_sec
 void tpp_builder_collective(struct tpp_builder *builder, const char *name, enum tpp_section section,
                             enum tpp_group_kind group, enum tpp_collective collective, double bytes, int hidden_behind);
 void tpp_builder_tensor(struct tpp_builder *builder, const char *name, enum tpp_tensor_life life, double bytes);
+/* `fraction` of the operations from `first_op` on is at the layer's end and makes nothing that backward needs: full recomputation of
+ * checkpoint_stops_early leaves it out. Adapters need what comes after the frozen product. */
+void tpp_builder_skip_again(struct tpp_builder *builder, uint32_t first_op, double fraction);
 /* SAVED, or REPEATED when selective recomputation runs one of `modules` again. */
 void tpp_builder_kept(struct tpp_builder *builder, const char *name, uint32_t modules, double bytes);
 
@@ -57,6 +60,14 @@ void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_l
 int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linear *linear);
 /* *dgrad and *wgrad become the indices of the two GEMMs (wgrad: TPP_NO_OP when frozen); both may be NULL. */
 void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_linear *linear, int *dgrad, int *wgrad);
+/* QLoRA: `weights` elements of `matrices` matrices, before a product in every pass. */
+void tpp_build_dequantise(struct tpp_builder *builder, enum tpp_section section, double weights, double matrices);
+/* Casts around the products when hidden states are fp32; program_upcast.c. `rotated`: elements of q and k a token; `experts`: on
+ * this rank, 0 of a dense MLP; `rows` go through one inner width, `width` (of one matrix); `adapted`: inputs of adapters, elements a row. */
+void tpp_build_attention_upcast(struct tpp_builder *builder, enum tpp_section section, const struct tpp_linear *qkv,
+                                double rotated);
+void tpp_build_mlp_upcast(struct tpp_builder *builder, enum tpp_section section, double rows, double width, double experts,
+                          double adapted);
 /* The adapters of a frozen linear that has some; program_adapter.c. */
 bool tpp_linear_has_adapter(const struct tpp_linear *linear);
 void tpp_build_adapter_parameters(struct tpp_builder *builder, const struct tpp_linear *linear);
@@ -78,6 +89,8 @@ double tpp_builder_input_bytes(const struct tpp_builder *builder);
 double tpp_builder_kept_share(const struct tpp_builder *builder, uint32_t num_linears);
 
 void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, double num_norms);
+/* Of the MLP, `elements` of its inner width; program_mlp.c. */
+void tpp_build_activation(struct tpp_builder *builder, enum tpp_section section, double elements);
 void tpp_build_residual(struct tpp_builder *builder, enum tpp_section section);
 
 void tpp_build_attention_forward(struct tpp_builder *builder);

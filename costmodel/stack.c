@@ -84,6 +84,7 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
     stack->scatter_gather = row->scatter_gather;
     stack->overlap_p2p = row->overlap_p2p;
     stack->fixed_seconds = fixed_seconds;
+    stack->checkpoint_stops_early = framework == TPP_FRAMEWORK_TORCHTITAN || framework == TPP_FRAMEWORK_LLM_FOUNDRY;
     tpp_stack_set_dtypes(stack, job);
 }
 

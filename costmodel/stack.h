@@ -69,6 +69,9 @@ struct tpp_stack {
     bool keeps_logits;                /* Hugging Face: the 16-bit logits stay beside the loss's fp32 ones. Transformers since 4.46,
                                          loss/loss_utils.py, ForCausalLMLoss; before, the model itself cast them */
     bool peft_adapters;               /* those of PEFT: fp32 over 16-bit weights, which casts their inputs; outputs scaled */
+    bool checkpoint_stops_early;      /* full recomputation ends with the last tensor that backward needs: torch.utils.checkpoint without
+                                         reentrance since PyTorch 2.1 (pull request 96866) */
+    bool upcasts_states;              /* hidden states are fp32 around quantised 16-bit products (peft's prepare_model_for_kbit_training) */
     bool transformer_engine;          /* TE linears: dummy weight gradients, list (A) of 4.2 */
     bool tensor_parallel_async;       /* tp_async: backward all-reduce overlaps wgrad */
     bool tensor_parallel_other;       /* tp_stack = other: half the NVLink rate (15.4) */

@@ -11,6 +11,8 @@
 /* Transformer Engine is the default implementation of Megatron-Core layers since core 0.7 (2024) and keeps its dummy
  * weight gradients; before, --use-flash-attn names the local layers. */
 #define TRANSFORMER_ENGINE_YEAR 2025
+/* Checkpoints without reentrance end early since PyTorch 2.1 of October 2023. */
+#define EARLY_STOP_YEAR 2024
 /* NeMo 2's FP8 recipe keeps parameters in FP8 (fp8_params); the scripts of NeMo-Framework-Launcher before it set fp8 and
  * fp8_hybrid alone (examples/training/llama/h100/llama2_13b_fp8.sh). */
 #define FP8_PARAMETERS_YEAR 2025
@@ -259,7 +261,11 @@ static void set_llm_foundry(const struct tpp_run_facts *facts, struct tpp_stack 
     stack->norm_kernel = is_predecessor ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
     stack->activation_kernel = TPP_KERNEL_FUSED;
     stack->loss_kernel = is_predecessor ? TPP_LOSS_EAGER : TPP_LOSS_FUSED;
-    stack->reduce_bytes = strcmp(facts->mixed_precision_mode, "PURE") == 0 ? 2 : 4;
+    const bool is_pure = strcmp(facts->mixed_precision_mode, "PURE") == 0;
+    stack->reduce_bytes = is_pure ? 2 : 4;
+    /* Its benchmarks set activation_checkpointing_reentrant: false (submit_benchmarks.py), and ran PyTorch 1.13 at first; the table of
+       2024 has rows in mode PURE from before. */
+    stack->checkpoint_stops_early = facts->year >= EARLY_STOP_YEAR && !is_pure;
 }
 
 /* torch.compile and XLA fuse element-wise kernels (5.3). */
@@ -291,14 +297,20 @@ static bool has_own_adapters(const struct tpp_run_facts *facts)
 static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp_job *job, struct tpp_stack *stack)
 {
     const bool is_fast = notes_have(facts, "foak") || notes_have(facts, "liger") || notes_have(facts, "unsloth");
-    const bool is_plain_gpt = facts->model.gated == TPP_RUN_NO; /* LayerNorm, GELU: one kernel each in PyTorch */
-    stack->norm_kernel = is_fast || is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    /* LayerNorm and GELU are one kernel each in PyTorch; autocast puts casts around the norm. S23's scenarios set fp16 or bf16 for
+       quantised bases alone, its other runs are in bf16 as such; its kernels know RMSNorm only. */
+    const bool is_plain_gpt = facts->model.gated == TPP_RUN_NO, is_autocast = !notes_have(facts, "states all in bf16");
+    const bool has_fused_norm = is_plain_gpt ? !is_autocast : is_fast;
+    stack->norm_kernel = has_fused_norm ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->rope_kernel = is_fast ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     const bool has_fused_adapters = is_fast && job->task == TPP_TASK_QLORA && job->lora_targets == TPP_LORA_ALL_LINEAR;
     stack->activation_kernel = is_plain_gpt || has_fused_adapters ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
     stack->keeps_logits = keeps_logits(facts);
+    /* S23's baseline leaves the preparation to the trainer, which calls peft's but not for a model that FSDP shards (trl, sft_trainer.py) */
+    stack->upcasts_states = notes_have(facts, "baseline-peft-bnb") && facts->parallel.fsdp != TPP_RUN_YES;
     stack->peft_adapters = !has_own_adapters(facts);
+    stack->checkpoint_stops_early = framework_has(facts, "torchtune"); /* checkpoint_wrapper; the Trainer's checkpoints are reentrant */
     if (framework_has(facts, "AutoModel")) /* no accelerate: its own MixedPrecisionPolicy has reduce_dtype float32 */
         stack->reduce_bytes = 4;
     if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
@@ -589,6 +601,8 @@ double tpp_run_dropout(const struct tpp_run_facts *facts)
     const bool is_megatron = framework == TPP_FRAMEWORK_MEGATRON_LM || framework == TPP_FRAMEWORK_NEMO ||
                              framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
     const bool is_gpt = tpp_run_mentions(facts->model.name, "gpt") || tpp_run_mentions(facts->model.name, "bloom");
+    if (framework == TPP_FRAMEWORK_HF_TRAINER && tpp_run_mentions(facts->model.name, "santacoder"))
+        return 0.1; /* GPTBigCodeConfig: attn_pdrop, resid_pdrop, embd_pdrop */
     return is_megatron && is_gpt && facts->model.gated != TPP_RUN_YES ? 0.1 : 0;
 }
 

@@ -51,8 +51,8 @@ static struct tpp_schedule_chunk make_chunk(const struct view *view, uint32_t in
         add_layers(assembly->moe, moe, &out);
     /* Recomputation repeats the forward of the stage's mean layer, as the evaluator has it. */
     const struct tpp_layer *mean = tpp_stage_layer(assembly, &view->stages[index]);
-    out.backward_seconds += num_layers * mean->repeated_seconds + tpp_recomputed_layers(view->strategy, num_layers) *
-                                                                      mean->section_seconds[TPP_SECTION_FORWARD];
+    out.backward_seconds += num_layers * mean->repeated_seconds +
+                            tpp_recomputed_layers(view->strategy, num_layers) * tpp_layer_recompute_seconds(mean);
     add_share_of_stage(view, index, num_layers, &out);
     return out;
 }

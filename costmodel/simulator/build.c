@@ -179,10 +179,10 @@ void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulat
     if (pass == TPP_PASS_BACKWARD && tpp_unit_is_layer(kind)) {
         /* Recomputation comes first. The share of layers that is recomputed is spread evenly. */
         const double share = build->chunks[pen->chunk].recomputed_fraction;
-        if (share >= 1)
+        if (share >= 1 && unit->skipped_seconds <= 0)
             pen_plain(pen, unit, TPP_PASS_FORWARD);
         else if (share > 0)
-            tpp_pen_compute(pen, share * unit->compute_seconds[TPP_PASS_FORWARD],
+            tpp_pen_compute(pen, share * (unit->compute_seconds[TPP_PASS_FORWARD] - unit->skipped_seconds),
                             share * unit->other_seconds[TPP_PASS_FORWARD]);
     }
     if (pass == TPP_PASS_BACKWARD && unit->repeated_seconds > 0)

@@ -46,6 +46,7 @@ struct tpp_unit {
     double compute_seconds[TPP_PASS_COUNT]; /* scaled by a slow GPU */
     double other_seconds[TPP_PASS_COUNT];   /* exposed transfers inside */
     double repeated_seconds;                /* selective recomputation, in BACKWARD */
+    double skipped_seconds;                 /* forward that full recomputation leaves out */
     double elements[TPP_PARAMETERS_COUNT];  /* trainable parameters of a rank */
     double gather_bytes[TPP_PARAMETERS_COUNT]; /* of them on the wire, behind the optimizer */
     double gathered_bytes;                  /* ZeRO-3: of its weights */

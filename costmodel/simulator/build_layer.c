@@ -27,6 +27,7 @@ static void read_layer(const struct tpp_build *build, const struct tpp_layer *la
     read_section(layer, TPP_SECTION_WEIGHT, TPP_PASS_WEIGHT, unit);
     unit->compute_seconds[TPP_PASS_WEIGHT] += accumulation_seconds(build, layer);
     unit->repeated_seconds = layer->repeated_seconds;
+    unit->skipped_seconds = layer->skipped_seconds;
     const double experts = tpp_job_is_adapter(build->evaluator->job) ? 0 : layer->expert_parameters;
     unit->elements[TPP_PARAMETERS_DENSE] = layer->trainable_parameters - experts;
     unit->elements[TPP_PARAMETERS_EXPERT] = experts;

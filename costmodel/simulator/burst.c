@@ -6,7 +6,7 @@
 static double backward_seconds(const struct tpp_strategy *strategy, const struct tpp_layer *layer, double num_layers)
 {
     return layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT] +
-           tpp_recomputed_layers(strategy, num_layers) / num_layers * layer->section_seconds[TPP_SECTION_FORWARD] +
+           tpp_recomputed_layers(strategy, num_layers) / num_layers * tpp_layer_recompute_seconds(layer) +
            layer->repeated_seconds;
 }
 

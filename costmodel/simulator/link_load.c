@@ -196,7 +196,7 @@ static double window_seconds(const struct tpp_build *build, double step_seconds)
     for (int pass = TPP_PASS_BACKWARD; pass < TPP_PASS_COUNT; pass++)
         seconds += layer->compute_seconds[pass] + layer->other_seconds[pass];
     seconds += build->chunks[0].recomputed_fraction *
-               (layer->compute_seconds[TPP_PASS_FORWARD] + layer->other_seconds[TPP_PASS_FORWARD]);
+               (layer->compute_seconds[TPP_PASS_FORWARD] + layer->other_seconds[TPP_PASS_FORWARD] - layer->skipped_seconds);
     double layers = 1;
     const bool has_buckets = traffic->has_any || (build->is_sharded && build->evaluator->stack->engine ==
                                                                                  TPP_ENGINE_DEEPSPEED);

@@ -104,12 +104,30 @@ static void the_host_adds_what_the_gpu_does_not_cover(void **state)
     CHECK_NUMBER(layer.section_seconds[TPP_SECTION_BACKWARD], product + 30 * 45e-6, 1e-12);
 }
 
+static void full_recomputation_leaves_out_what_backward_does_not_need(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct tpp_layer layer;
+    open_scene(&scene);
+    scene.program.ops[1] = scene.program.ops[0];
+    scene.program.ops[0].section = scene.program.ops[1].section = TPP_SECTION_FORWARD;
+    scene.program.ops[1].skipped_fraction = 0.5;
+    tpp_layer_measure(&scene.program, &scene.timing, &layer);
+    const double product = tpp_op_seconds(&scene.program.ops[0], &scene.timing);
+    CHECK_NUMBER(layer.section_seconds[TPP_SECTION_FORWARD], 2 * product, 1e-12);
+    CHECK_NUMBER(tpp_layer_recompute_seconds(&layer), 1.5 * product, 1e-12);
+    const struct tpp_layer blend = tpp_layer_blend(&layer, 1, &layer, 3);
+    CHECK_NUMBER(tpp_layer_recompute_seconds(&blend), 1.5 * product, 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_transfer_hides_behind_nine_tenths_of_a_product),
         cmocka_unit_test(a_transfer_hides_behind_several_operations),
         cmocka_unit_test(the_host_adds_what_the_gpu_does_not_cover),
+        cmocka_unit_test(full_recomputation_leaves_out_what_backward_does_not_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

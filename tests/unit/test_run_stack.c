@@ -246,7 +246,11 @@ static void llm_foundry_reduces_in_the_dtype_of_its_mode(void **state)
     assert_int_equal(stack.attention, TPP_ATTENTION_FLASH1);
     assert_int_equal(stack.reduce_bytes, 2);
     assert_int_equal(stack.loss_kernel, TPP_LOSS_FUSED);
+    assert_false(stack.checkpoint_stops_early); /* rows of PyTorch 1.13 */
     facts.mixed_precision_mode = "DEFAULT";
+    assert_true(stack_of(&facts, h100()).checkpoint_stops_early);
+    facts.year = 2023;
+    assert_false(stack_of(&facts, h100()).checkpoint_stops_early);
     facts.repository = "mosaicml/examples";
     stack = stack_of(&facts, h100());
     assert_int_equal(stack.reduce_bytes, 4);
@@ -299,6 +303,18 @@ static void fms_acceleration_plug_ins_choose_the_kernels(void **state)
     facts.parallel.fsdp = TPP_RUN_NO;
     assert_int_equal(stack_of(&facts, a100()).engine, TPP_ENGINE_DDP);
     assert_true(stack_of(&facts, a100()).peft_adapters);
+    /* The trainer's own preparation of a quantised model, but not under FSDP; a LayerNorm is cast around by autocast. */
+    facts.notes = "Acceleration plug-in: baseline-peft-bnb. LoRA r=16 on q,k,v,o.";
+    assert_true(stack_of(&facts, a100()).upcasts_states);
+    facts.parallel.fsdp = TPP_RUN_YES;
+    assert_false(stack_of(&facts, a100()).upcasts_states);
+    facts.notes = "Acceleration plug-in: accelerated-peft-bnb-foak.";
+    facts.model.gated = TPP_RUN_NO;
+    facts.model.name = "santacoder";
+    assert_int_equal(stack_of(&facts, a100()).norm_kernel, TPP_KERNEL_EAGER);
+    CHECK_NUMBER(tpp_run_dropout(&facts), 0.1, 0);
+    facts.notes = "Acceleration plug-in: foak-fast-kernels. Weights, gradients and Adam states all in bf16 (no fp32 master copy).";
+    assert_int_equal(stack_of(&facts, a100()).norm_kernel, TPP_KERNEL_FUSED);
     facts.framework = "NeMo AutoModel (PyTorch FSDP2)"; /* adapters of its own */
     assert_false(stack_of(&facts, a100()).peft_adapters);
 }
