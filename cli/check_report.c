@@ -138,6 +138,7 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
     static const char *const granularities[] = {"none", "selective", "full"};
     static const char *const methods[] = {"none", "uniform", "block"};
     static const char *const fp8[] = {"none", "e4m3", "hybrid"};
+    static const char *const recipes[] = {"delayed", "tensorwise", "mxfp8", "blockwise", "custom"};
     const struct tpp_rule_settings *rules = &check->settings.rules;
     const bool has_zero = rules->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED ||
                           rules->framework == TPP_FRAMEWORK_NANOTRON || rules->engine_follows_stages;
@@ -177,6 +178,10 @@ static void add_settings(const struct tpp_check *check, struct tpp_json_writer *
                                              : "none");
     tpp_json_add_string(writer, object, "precision", rules->bf16 ? "bf16" : rules->fp16 ? "fp16" : "fp32");
     tpp_json_add_string(writer, object, "fp8", fp8[rules->fp8]);
+    if (rules->fp8 != TPP_RULE_FP8_NONE) {
+        tpp_json_add_string(writer, object, "fp8_recipe", recipes[rules->fp8_recipe]);
+        tpp_json_add_bool(writer, object, "fp8_param_gather", rules->fp8_param_gather);
+    }
     tpp_json_add_string(writer, object, "recompute", granularities[rules->recompute]);
     tpp_json_add_string(writer, object, "recompute_method", methods[rules->recompute_method]);
 }

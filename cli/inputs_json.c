@@ -55,6 +55,7 @@ static void add_job(const struct tpp_job *job, struct tpp_json_writer *writer, s
     tpp_json_add_string(writer, object, "precision", tpp_precision_name(job->precision));
     tpp_json_add_string(writer, object, "task", tpp_task_name(job->task));
     tpp_json_add_string(writer, object, "optimizer", tpp_optimizer_name(job->optimizer));
+    tpp_json_add_string(writer, object, "gradient_type", tpp_gradient_type_name(job->gradient_type));
     if (tpp_job_is_adapter(job)) {
         tpp_json_add_u64(writer, object, "lora_rank", job->lora_rank);
         tpp_json_add_string(writer, object, "lora_targets", lora_target_names[job->lora_targets]);
@@ -106,6 +107,8 @@ static void add_software(const struct tpp_stack *stack, struct tpp_json_writer *
     tpp_json_add_string(writer, object, "tp_stack", stack->tensor_parallel_other ? "other" : "megatron");
     tpp_json_add_bool(writer, object, "launch_blocking", stack->launch_blocking);
     tpp_json_add_bool(writer, object, "cuda_graphs", stack->cuda_graphs);
+    tpp_json_add_string(writer, object, "fp8_scaling", stack->current_scaling ? "current" : "delayed");
+    tpp_json_add_bool(writer, object, "fp8_param_gather", stack->fp8_weights);
     add_state_bytes(stack, writer, object);
 }
 

@@ -26,7 +26,7 @@ struct tpp_job_arguments {
     /* The software stack; NULL = the framework's default. */
     const char *framework, *framework_version, *engine, *attention;
     const char *norm_kernel, *activation_kernel, *rope_kernel, *loss_kernel, *lm_head_output;
-    const char *transformer_engine, *tp_async, *tp_stack, *gradient_type;
+    const char *transformer_engine, *tp_async, *tp_stack, *gradient_type, *fp8_scaling, *fp8_param_gather;
     bool launch_blocking, cuda_graphs;
 };
 

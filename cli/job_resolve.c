@@ -223,6 +223,22 @@ static void set_switch(const char *text, bool *value)
         *value = strcmp(text, "on") == 0;
 }
 
+static enum tpp_code fill_fp8(const struct tpp_job_arguments *arguments, const struct tpp_job *job,
+                              struct tpp_stack *stack, struct tpp_error *err)
+{
+    if (arguments->fp8_scaling != NULL && job->precision != TPP_PRECISION_FP8)
+        return tpp_fail(err, TPP_E_USAGE, "--fp8-scaling", "drop it, or use --precision=fp8",
+                        "%s has no scale for a whole tensor", tpp_precision_name(job->precision));
+    if (arguments->fp8_param_gather != NULL && !tpp_precision_is_fp8(job->precision))
+        return tpp_fail(err, TPP_E_USAGE, "--fp8-param-gather", "drop it, or use --precision=fp8, fp8-block or mxfp8",
+                        "%s has no FP8 weights", tpp_precision_name(job->precision));
+    if (arguments->fp8_scaling != NULL)
+        stack->current_scaling = strcmp(arguments->fp8_scaling, "current") == 0;
+    if (arguments->fp8_param_gather != NULL)
+        tpp_stack_set_fp8_weights(stack, job, strcmp(arguments->fp8_param_gather, "on") == 0);
+    return TPP_OK;
+}
+
 static enum tpp_code fill_stack(const struct tpp_job_arguments *arguments, const struct tpp_job_inputs *inputs,
                                 struct tpp_stack *stack, struct tpp_error *err)
 {
@@ -258,10 +274,11 @@ static enum tpp_code fill_stack(const struct tpp_job_arguments *arguments, const
     if (arguments->tp_stack != NULL)
         stack->tensor_parallel_other = strcmp(arguments->tp_stack, "other") == 0;
     stack->launch_blocking = stack->launch_blocking || arguments->launch_blocking;
-    stack->cuda_graphs = stack->cuda_graphs || arguments->cuda_graphs;
+    if (arguments->cuda_graphs)
+        tpp_stack_set_cuda_graphs(stack, 0, inputs->model.num_experts > 0 && !(inputs->job.expert_capacity_factor > 0));
     if (arguments->nic_efficiency != TPP_OPTION_ABSENT)
         stack->nic_ring_efficiency_fraction = stack->nic_send_recv_efficiency_fraction = 0;
-    return TPP_OK;
+    return fill_fp8(arguments, &inputs->job, stack, err);
 }
 
 void tpp_job_take_stages(int64_t pipeline_parallel, struct tpp_job_inputs *inputs)

@@ -182,6 +182,12 @@ const char *tpp_task_name(enum tpp_task task)
     return name_at(task_names, COUNT(task_names), (unsigned)task);
 }
 
+const char *tpp_gradient_type_name(enum tpp_gradient_type type)
+{
+    static const char *const names[] = {"default", "fp32", "bf16"};
+    return names[type];
+}
+
 const char *tpp_optimizer_name(enum tpp_optimizer optimizer)
 {
     return name_at(optimizer_names, COUNT(optimizer_names), (unsigned)optimizer);

@@ -74,6 +74,7 @@ bool tpp_precision_is_fp8(enum tpp_precision precision);
 const char *tpp_precision_name(enum tpp_precision precision); /* "bf16", "fp16", "fp32", "fp8", "fp8-block", "mxfp8" */
 const char *tpp_task_name(enum tpp_task task);                /* "pretrain", "sft", "lora", "qlora" */
 const char *tpp_optimizer_name(enum tpp_optimizer optimizer); /* "adamw", "adamw-bf16", "adamw-8bit" */
+const char *tpp_gradient_type_name(enum tpp_gradient_type type); /* "default", "fp32", "bf16" */
 /* Inverse of the names above; false when there is none. */
 bool tpp_precision_parse(const char *text, enum tpp_precision *out);
 bool tpp_task_parse(const char *text, enum tpp_task *out);

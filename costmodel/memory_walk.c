@@ -145,9 +145,8 @@ static void static_terms(const struct tpp_walk *walk, const struct tpp_walk_stag
         (adapter || !stage->embedding ? 0 : stage->embedding->parameters * tpp_wide_moment_bytes(walk->stack, &per));
     memory->terms[TPP_MEMORY_WEIGHTS] = parameters * per.weights + experts * (expert.weights - per.weights) +
                                         (adapter ? trainable * per.weights : 0);
-    if (walk->job->task == TPP_TASK_QLORA)
-        memory->terms[TPP_MEMORY_WEIGHTS] +=
-            linear * (TPP_NF4_BYTES / walk->stack->weight_bytes - 1) * per.weights;
+    const double linear_bytes = tpp_stack_linear_weight_bytes(walk->stack, &walk->hardware->gpu, walk->job);
+    memory->terms[TPP_MEMORY_WEIGHTS] += linear * (linear_bytes / walk->stack->weight_bytes - 1) * per.weights;
     memory->terms[TPP_MEMORY_GRADIENTS] =
         trainable * per.gradients + (adapter ? 0 : experts * (expert.gradients - per.gradients));
     memory->terms[TPP_MEMORY_OPTIMIZER] =

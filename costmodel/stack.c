@@ -150,23 +150,54 @@ void tpp_stack_set_optimizer(struct tpp_stack *stack, enum tpp_optimizer optimiz
         stack->optimizer_bytes = 6;
 }
 
+void tpp_stack_set_cuda_graphs(struct tpp_stack *stack, uint32_t parts, bool dropless)
+{
+    stack->cuda_graphs = true;
+    stack->graph_parts = parts == 0 && dropless ? TPP_GRAPH_ATTENTION | TPP_GRAPH_ROUTER : parts;
+}
+
+void tpp_stack_set_fp8_weights(struct tpp_stack *stack, const struct tpp_job *job, bool fp8_weights)
+{
+    stack->fp8_weights = fp8_weights && tpp_precision_is_fp8(job->precision);
+    /* MXFP8: bf16 into the gradient buffer (reuse_grad_buf_for_mxfp8_param_ag). */
+    const bool travels_in_fp8 = stack->fp8_weights && job->precision != TPP_PRECISION_MXFP8;
+    stack->gathered_linear_bytes = travels_in_fp8 ? 1 : stack->weight_bytes;
+}
+
+double tpp_stack_linear_weight_bytes(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job)
+{
+    static const double mx_scale = 1.0 / 32;
+    if (job->task == TPP_TASK_QLORA)
+        return TPP_NF4_BYTES;
+    if (!tpp_precision_is_fp8(job->precision) || !stack->transformer_engine || stack->engine != TPP_ENGINE_MEGATRON)
+        return stack->weight_bytes;
+    const double copies = job->precision == TPP_PRECISION_FP8 && gpu->compute_capability >= 10 ? 1 : 2;
+    const double quantised = copies * (job->precision == TPP_PRECISION_MXFP8 ? 1 + mx_scale : 1);
+    return stack->fp8_weights ? quantised : stack->weight_bytes + quantised;
+}
+
+/* Megatron's fp16 training and DeepSpeed's ZeRO make an fp32 copy of 16-bit gradients for the step. */
+void tpp_stack_set_gradient_bytes(struct tpp_stack *stack, uint32_t gradient_bytes)
+{
+    if (gradient_bytes == 4 && stack->gradient_bytes < 4 && stack->optimizer_bytes - stack->moment_bytes >= 8)
+        stack->optimizer_bytes -= 4;
+    stack->gradient_bytes = gradient_bytes;
+}
+
 void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job)
 {
     set_engine_dtypes(stack, job);
-    /* NeMo's and Megatron-Bridge's bf16_with_fp8_mixed set fp8_params or fp8_param_gather; MXFP8 gathers bf16 into the gradient
-       buffer and quantises there (reuse_grad_buf_for_mxfp8_param_ag). */
-    const bool keeps_fp8 = stack->framework == TPP_FRAMEWORK_NEMO && job->precision == TPP_PRECISION_FP8;
-    stack->gathered_linear_bytes = keeps_fp8 ? 1 : stack->weight_bytes;
+    /* NeMo's and Megatron-Bridge's bf16_with_fp8_mixed set fp8_params or fp8_param_gather, but for subchannel scaling. */
+    tpp_stack_set_fp8_weights(stack, job,
+                              stack->framework == TPP_FRAMEWORK_NEMO && job->precision != TPP_PRECISION_FP8_BLOCK);
     stack->optimizer = TPP_OPTIMIZER_ADAMW;
     tpp_stack_set_optimizer(stack, job->optimizer);
     if (job->gradient_type == TPP_GRADIENT_DEFAULT)
         return;
     stack->reduce_bytes = job->gradient_type == TPP_GRADIENT_FP32 ? 4 : 2;
-    if (stack->engine != TPP_ENGINE_MEGATRON) /* FSDP sums in the type of its shards */
-        return;
-    if (job->precision == TPP_PRECISION_FP16 && stack->reduce_bytes > stack->gradient_bytes)
-        stack->optimizer_bytes -= 4; /* no fp32 copy of 16-bit gradients */
-    stack->gradient_bytes = stack->reduce_bytes;
+    /* FSDP sums in the type of its shards. */
+    if (stack->engine == TPP_ENGINE_MEGATRON || stack->engine == TPP_ENGINE_DEEPSPEED)
+        tpp_stack_set_gradient_bytes(stack, stack->reduce_bytes);
 }
 
 struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
@@ -205,7 +236,8 @@ static bool has_optimizer(const struct tpp_stack *stack)
            (tpp_stack_is_plain_torch(stack) && stack->framework != TPP_FRAMEWORK_LLM_FOUNDRY) || is_other;
 }
 
-/* Megatron's --grad-reduce-in-bf16 and --accumulate-allreduce-grads-in-fp32, FSDP's reduce_dtype. ms-swift has bf16
+/* Megatron's --grad-reduce-in-bf16 and --accumulate-allreduce-grads-in-fp32, FSDP's reduce_dtype, DeepSpeed's
+ * data_types.grad_accum_dtype with communication_data_type, which its pipeline engine decides by itself. ms-swift has bf16
  * as the main_grads_dtype of its precision-aware optimizer alone; nanotron's accumulate_grad_in_fp32: false makes the
  * moments 16-bit too, and keeps no master weights. */
 static bool has_gradient_type(const struct tpp_stack *stack, const struct tpp_job *job)
@@ -214,6 +246,8 @@ static bool has_gradient_type(const struct tpp_stack *stack, const struct tpp_jo
         return true;
     if (tpp_engine_is_fsdp(stack->engine)) /* torchtitan's mixed_precision_reduce knows float32 alone */
         return stack->framework != TPP_FRAMEWORK_TORCHTITAN || job->gradient_type == TPP_GRADIENT_FP32;
+    if (stack->engine == TPP_ENGINE_DEEPSPEED)
+        return job->gradient_type == TPP_GRADIENT_FP32 && job->precision != TPP_PRECISION_FP32;
     if (stack->engine != TPP_ENGINE_MEGATRON || job->precision == TPP_PRECISION_FP32)
         return false;
     if (job->gradient_type == TPP_GRADIENT_FP32)
@@ -295,7 +329,7 @@ bool tpp_framework_has_engine(enum tpp_framework framework, enum tpp_engine engi
         [TPP_FRAMEWORK_MEGATRON_LM] = BIT(TPP_ENGINE_MEGATRON) | BIT(TPP_ENGINE_FSDP2),
         [TPP_FRAMEWORK_MEGATRON_DEEPSPEED] = BIT(TPP_ENGINE_DEEPSPEED) | BIT(TPP_ENGINE_DEEPSPEED_PIPELINE),
         [TPP_FRAMEWORK_NEMO] = BIT(TPP_ENGINE_MEGATRON) | BIT(TPP_ENGINE_FSDP2),
-        [TPP_FRAMEWORK_MS_SWIFT] = BIT(TPP_ENGINE_MEGATRON) | BIT(TPP_ENGINE_DEEPSPEED),
+        [TPP_FRAMEWORK_MS_SWIFT] = BIT(TPP_ENGINE_MEGATRON) | BIT(TPP_ENGINE_DEEPSPEED) | BIT(TPP_ENGINE_FSDP2),
         [TPP_FRAMEWORK_TORCHTITAN] = BIT(TPP_ENGINE_FSDP2) | BIT(TPP_ENGINE_DDP),
         [TPP_FRAMEWORK_LLM_FOUNDRY] = BIT(TPP_ENGINE_FSDP1) | BIT(TPP_ENGINE_DDP),
         [TPP_FRAMEWORK_HF_TRAINER] =

@@ -86,8 +86,10 @@ struct tpp_stack {
     double memory_bound_factor;       /* U of 5.3: 1.05 TE and compiled, 1.2 Megatron local, 1.25 eager */
     uint32_t weight_bytes;            /* of one weight in compute: 2; 4 for fp32 */
     uint32_t shard_weight_bytes;      /* of one stored (sharded) weight with FSDP: 4, or 2 for pure bf16 */
+    bool fp8_weights;                 /* FP8: linears of decoder layers have no 16-bit weights beside those that are multiplied
+                                         (Megatron-Core's fp8_param_gather) */
     uint32_t gathered_linear_bytes;   /* of one weight of a decoder layer's linears when parameters are gathered: weight_bytes;
-                                         1 where they are kept in FP8 (Megatron-Core's fp8_param_gather) */
+                                         1 with fp8_weights, but for MXFP8, which is gathered in 16 bits and quantised there */
     uint32_t gradient_bytes;          /* of one stored gradient: 4 (Megatron bf16), 2 */
     uint32_t reduce_bytes;            /* of one gradient on the wire */
     bool fp32_accumulation;           /* DeepSpeed's bf16 optimizer: an fp32 sum beside the 16-bit gradients, sharded states
@@ -118,6 +120,20 @@ void tpp_stack_set_engine(struct tpp_stack *stack, enum tpp_engine engine, const
 /* Another optimizer than AdamW, which the stack has: bytes of moments, and of master weights. Megatron-Core's precision-aware one
  * keeps remainders of bf16 weights (store_param_remainders, core/optimizer/optimizer_config.py). */
 void tpp_stack_set_optimizer(struct tpp_stack *stack, enum tpp_optimizer optimizer);
+/* Sums gradients in 2 or 4 bytes, and makes no fp32 copy of fp32 ones for the step. */
+void tpp_stack_set_gradient_bytes(struct tpp_stack *stack, uint32_t gradient_bytes);
+/* CUDA graphs of `parts` (TPP_GRAPH_* bits; 0 = whole layers). Experts that take any number of tokens, `dropless`, cannot be
+ * captured (Megatron-Core's TransformerConfig: "moe cuda graph is only supported with drop-padding MoE"): of whole layers,
+ * attention and router are. */
+void tpp_stack_set_cuda_graphs(struct tpp_stack *stack, uint32_t parts, bool dropless);
+/* Whether linears keep FP8 weights alone, and with it what gathers send of them; false for a job without FP8. */
+void tpp_stack_set_fp8_weights(struct tpp_stack *stack, const struct tpp_job *job, bool fp8_weights);
+/* Bytes of one weight of a decoder layer's linears while nothing of it is sharded: weight_bytes; NF4 with QLoRA. FP8 products
+ * of Transformer Engine want it quantised along both of its dimensions, forward and for the input's gradient; with one scale
+ * a tensor Blackwell takes one copy both ways (is_non_tn_fp8_gemm_supported in its pytorch/utils.py). Megatron-Core makes the
+ * copies once a step and keeps them over the micro-batches (is_first_microbatch in extensions/transformer_engine.py): beside
+ * the 16-bit weight, or instead of it with fp8_weights. */
+double tpp_stack_linear_weight_bytes(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job);
 /* Sets dtype-dependent bytes (weight, gradient, reduce, optimizer) again after engine, or anything of the job, was changed. */
 void tpp_stack_set_dtypes(struct tpp_stack *stack, const struct tpp_job *job);
 /* Bytes that one trained parameter takes, by what they are, before anything is sharded (cost-model 4.1). */

@@ -37,9 +37,10 @@ static struct layer_bytes bytes_of(const struct tpp_tracer *tracer, const struct
     };
     if (program->axes.kind == TPP_LAYER_EMBEDDING)
         bytes.optimizer += trainable * tpp_wide_moment_bytes(evaluator->stack, &per);
-    if (evaluator->job->task == TPP_TASK_QLORA && !is_end)
-        bytes.weights +=
-            program->linear_parameters * (TPP_NF4_BYTES / evaluator->stack->weight_bytes - 1) * per.weights;
+    const double linear_bytes =
+        tpp_stack_linear_weight_bytes(evaluator->stack, &evaluator->hardware->gpu, evaluator->job);
+    if (!is_end)
+        bytes.weights += program->linear_parameters * (linear_bytes / evaluator->stack->weight_bytes - 1) * per.weights;
     bytes.optimizer *= 1 - tpp_strategy_offload_fraction(&tracer->strategy);
     bytes.expert_optimizer *= 1 - tpp_strategy_offload_fraction(&tracer->strategy);
     return bytes;

@@ -247,8 +247,10 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
        "Break up tensors sent between pipeline stages" (27fc468) was merged after it. */
     if (framework_has(facts, "8aa4619"))
         stack->scatter_gather = false;
-    if (facts->year < FP8_PARAMETERS_YEAR)
+    if (facts->year < FP8_PARAMETERS_YEAR) {
+        stack->fp8_weights = false;
         stack->gathered_linear_bytes = stack->weight_bytes;
+    }
 }
 
 /* llm-foundry's MPT (S17): PyTorch's own LayerNorm and GELU are one kernel each; the loss is flash-attention's fused

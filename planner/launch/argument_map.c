@@ -49,6 +49,8 @@ static void set_field(const struct tpp_argument *a, const struct tpp_argument_ma
         *(int64_t *)field = TPP_RULE_UNSET;
     if (a->is_null && mapping->target == TPP_SET_SWITCH)
         *(bool *)field = false;
+    if (a->is_null && mapping->target == TPP_SET_CHOICE)
+        *(unsigned *)field = 0;
     if (a->is_null && mapping->target != TPP_SET_SPECIAL)
         return;
     switch (mapping->target) {

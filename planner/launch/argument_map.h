@@ -10,7 +10,7 @@ enum tpp_argument_target {
     TPP_SET_TRUE,
     TPP_SET_FALSE,
     TPP_SET_SWITCH,  /* bool with a value: false for false, False, 0, no; true without one */
-    TPP_SET_CHOICE,  /* enum: index in `words`; a word that is not there changes nothing */
+    TPP_SET_CHOICE,  /* enum: index in `words`; a word that is not there changes nothing, null is 0 */
     TPP_SET_VARIANT, /* bool: the value is not the first of `words` */
     TPP_ADD_VARIANT, /* the same, and true when it was before: of several options */
     TPP_SET_BITS,    /* unsigned: bits of `words`, the last one for unknown words */

@@ -2,6 +2,8 @@
 #include "planner/launch/bridge_arguments.h"
 
 #include "planner/launch/argument_map.h"
+#include "planner/launch/bridge_precision.h"
+#include "planner/launch/graph_modules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +64,7 @@ static const struct tpp_argument_mapping option_mappings[] = {
 };
 
 static const struct tpp_argument_mapping key_mappings[] = {
+    {"checkpoint.ckpt_format", TPP_SET_CHOICE, RULE(checkpoint_format), "torch_dist|torch|torch_dcp|fsdp_dtensor|zarr"},
     {"ddp.bucket_size", TPP_SET_NUMBER, RULE(ddp_bucket_size), NULL},
     {"ddp.data_parallel_sharding_strategy", TPP_SET_CHOICE, HERE(sharding),
      "no_shard|optim|optim_grads|optim_grads_params"},
@@ -72,6 +75,9 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"ddp.use_megatron_fsdp", TPP_SET_SWITCH, RULE(megatron_fsdp), NULL},
     {"dataset.seq_length", TPP_SET_NUMBER, RULE(sequence_length), NULL},
     {"mixed_precision", TPP_SET_SPECIAL, 0, NULL},
+    {"mixed_precision.fp8", TPP_SET_CHOICE, RULE(fp8), "none|e4m3|hybrid"},
+    {"mixed_precision.fp8_param_gather", TPP_SET_SWITCH, RULE(fp8_param_gather), NULL},
+    {"mixed_precision.fp8_recipe", TPP_SET_CHOICE, RULE(fp8_recipe), "delayed|tensorwise|mxfp8|blockwise|custom"},
     {"mixed_precision.grad_reduce_in_fp32", TPP_SET_SPECIAL, 0, NULL},
     {"model.account_for_embedding_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_embedding), NULL},
     {"model.account_for_loss_in_pipeline_split", TPP_SET_SWITCH, RULE(account_for_loss), NULL},
@@ -80,15 +86,22 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.cp_comm_type", TPP_SET_SPECIAL, 0, NULL},
     {"model.cpu_offloading", TPP_SET_SWITCH, HERE(cpu_offloading), NULL},
     {"model.cpu_offloading_num_layers", TPP_SET_NUMBER, RULE(cpu_offload_layers), NULL},
+    {"model.cuda_graph_impl", TPP_SET_CHOICE, RULE(cuda_graph), "none|local|transformer_engine|full_iteration"},
+    {"model.cuda_graph_modules", TPP_SET_SPECIAL, 0, NULL},
+    {"model.cuda_graph_scope", TPP_SET_SPECIAL, 0, NULL},
     {"model.cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
     {"model.expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"model.expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
     {"model.hierarchical_context_parallel_sizes", TPP_SET_SPECIAL, 0, NULL},
     {"model.hidden_dropout", TPP_SET_DOUBLE, HERE(hidden_dropout), NULL},
+    {"model.make_vocab_size_divisible_by", TPP_SET_NUMBER, HERE(vocabulary_multiple), NULL},
     {"model.microbatch_group_size_per_vp_stage", TPP_SET_NUMBER, RULE(microbatch_group_size), NULL},
     {"model.moe_flex_dispatcher_backend", TPP_SET_CHOICE, RULE(flex_backend), "deepep|hybridep"},
+    {"model.moe_expert_capacity_factor", TPP_SET_GIVEN, RULE(has_capacity_factor), NULL},
+    {"model.moe_pad_expert_input_to_capacity", TPP_SET_SWITCH, RULE(pad_to_capacity), NULL},
     {"model.moe_shared_expert_overlap", TPP_SET_SWITCH, RULE(shared_expert_overlap), NULL},
     {"model.moe_token_dispatcher_type", TPP_SET_CHOICE, RULE(dispatcher), "allgather|alltoall|alltoall_seq|flex"},
+    {"model.mtp_num_layers", TPP_SET_NUMBER, RULE(mtp_num_layers), NULL},
     {"model.num_layers", TPP_SET_NUMBER, RULE(num_layers), NULL}, /* where the recipe's model is not known */
     {"model.num_layers_in_first_pipeline_stage", TPP_SET_NUMBER, RULE(first_stage_layers), NULL},
     {"model.num_layers_in_last_pipeline_stage", TPP_SET_NUMBER, RULE(last_stage_layers), NULL},
@@ -101,6 +114,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.recompute_modules", TPP_SET_SPECIAL, 0, NULL},
     {"model.recompute_num_layers", TPP_SET_NUMBER, RULE(recompute_num_layers), NULL},
     {"model.sequence_parallel", TPP_SET_SWITCH, RULE(sequence_parallel), NULL},
+    {"model.should_pad_vocab", TPP_SET_SPECIAL, 0, NULL},
     {"model.tensor_model_parallel_size", TPP_SET_NUMBER, RULE(tensor_parallel), NULL},
     {"model.tp_comm_overlap", TPP_SET_SWITCH, RULE(tp_comm_overlap), NULL},
     {"model.virtual_pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(virtual_stages_per_rank), NULL},
@@ -174,52 +188,14 @@ static void set_gradients(bool in_fp32, struct tpp_megatron_settings *s)
     s->gradients_in_bf16 = !in_fp32;
 }
 
-/* Its MixedPrecisionConfig in full: {_target_:...,bf16:true,fp8_recipe:blockwise,grad_reduce_in_fp32:false}. */
-static void read_precision_object(const char *object, struct tpp_megatron_settings *s)
+static bool is_false(const char *value)
 {
-    char text[768];
-    size_t length = 0;
-    for (; *object != '\0' && length + 1 < sizeof text; object++)
-        if (strchr(" '\"", *object) == NULL)
-            text[length++] = *object;
-    text[length] = '\0';
-    const char *recipe = strstr(text, "fp8_recipe:");
-    const bool is_fp8 = strstr(text, "fp8:hybrid") != NULL || strstr(text, "fp8:e4m3") != NULL;
-    recipe = recipe != NULL ? recipe + strlen("fp8_recipe:") : "tensorwise";
-    s->rules.fp16 = strstr(text, "fp16:true") != NULL || strstr(text, "fp16:True") != NULL;
-    s->rules.bf16 = !s->rules.fp16;
-    s->rules.fp8 = !is_fp8                            ? TPP_RULE_FP8_NONE
-                   : strstr(text, "fp8:e4m3") != NULL ? TPP_RULE_FP8_E4M3
-                                                      : TPP_RULE_FP8_HYBRID;
-    s->rules.fp8_recipe = strncmp(recipe, "mxfp8", 5) == 0         ? TPP_RULE_FP8_MXFP8
-                          : strncmp(recipe, "blockwise", 9) == 0   ? TPP_RULE_FP8_BLOCKWISE
-                          : strncmp(recipe, "tensorwise", 10) == 0 ? TPP_RULE_FP8_TENSORWISE
-                                                                   : TPP_RULE_FP8_DELAYED;
-    s->rules.fp8_param_gather =
-        strstr(text, "fp8_param_gather:true") != NULL || strstr(text, "fp8_param_gather:True") != NULL;
-    set_gradients(
-        strstr(text, "grad_reduce_in_fp32:false") == NULL && strstr(text, "grad_reduce_in_fp32:False") == NULL, s);
+    return tpp_word_index("false|False|0|no", value) < 4;
 }
 
 static bool is_float32(const char *type)
 {
     return strcmp(type, "torch.float32") == 0 || strcmp(type, "float32") == 0 || strcmp(type, "fp32") == 0;
-}
-
-static void read_precision(const char *name, struct tpp_rule_settings *rules)
-{
-    const bool is_current = strstr(name, "current") != NULL, is_block = strstr(name, "subchannel") != NULL;
-    const bool is_mx = strstr(name, "mxfp8") != NULL, is_delayed = strstr(name, "delayed") != NULL;
-    rules->fp16 = strncmp(name, "fp16", 4) == 0;
-    rules->bf16 = !rules->fp16;
-    rules->fp8 = is_mx                                  ? TPP_RULE_FP8_E4M3
-                 : is_current || is_block || is_delayed ? TPP_RULE_FP8_HYBRID
-                                                        : TPP_RULE_FP8_NONE;
-    rules->fp8_recipe = is_mx        ? TPP_RULE_FP8_MXFP8
-                        : is_block   ? TPP_RULE_FP8_BLOCKWISE
-                        : is_current ? TPP_RULE_FP8_TENSORWISE
-                                     : TPP_RULE_FP8_DELAYED;
-    rules->fp8_param_gather = is_mx || is_current || is_delayed;
 }
 
 /* "[2,4]": ranks of the all-to-all, and of the ring. */
@@ -243,16 +219,29 @@ static void read_hierarchy(const char *list, struct tpp_rule_settings *rules)
     }
 }
 
+static void read_graph_modules(const char *list, struct tpp_megatron_settings *s)
+{
+    while (*list != '\0') {
+        char name[32];
+        list += strspn(list, "[] ,'\"");
+        const size_t length = strcspn(list, "[] ,'\"");
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), list);
+        tpp_graph_module_read(name, s);
+        list += length;
+    }
+}
+
 static void read_special(const struct tpp_argument *a, struct tpp_megatron_settings *s)
 {
     const char *name = a->option->name, *value = a->num_values > 0 && !a->is_null ? a->values[0].text : "";
-    if (strcmp(name, "mixed_precision") == 0 && *value == '{') {
-        read_precision_object(value, s);
-    } else if (strcmp(name, "mixed_precision") == 0) {
-        read_precision(value, &s->rules);
-        set_gradients(!s->rules.fp16, s);
+    if (strcmp(name, "mixed_precision") == 0) {
+        tpp_bridge_read_precision(value, s);
     } else if (strcmp(name, "mixed_precision.grad_reduce_in_fp32") == 0) {
-        set_gradients(tpp_word_index("false|False|0|no", value) == 4, s);
+        set_gradients(!is_false(value), s);
+    } else if (strncmp(name, "model.cuda_graph_", 17) == 0) {
+        read_graph_modules(value, s);
+    } else if (strcmp(name, "model.should_pad_vocab") == 0) {
+        s->vocabulary_padding = is_false(value) ? TPP_MEGATRON_PADDING_OFF : TPP_MEGATRON_PADDING_ON;
     } else if (strncmp(name, "optimizer.", 10) == 0) { /* types of the precision-aware optimizer's states */
         s->rules.narrow_state = s->rules.narrow_state || !is_float32(value);
     } else if (strcmp(name, "model.pipeline_model_parallel_layout") == 0) {
@@ -290,7 +279,6 @@ static struct tpp_megatron_settings defaults(const struct tpp_arguments *argumen
     s.rules.sequence_length = is_sft ? 2048 : 4096;
     s.rules.distributed_optimizer = true;
     s.rules.overlap_grad_reduce = s.rules.overlap_param_gather = !is_sft;
-    s.rules.bf16 = true;
     s.rules.dispatcher = TPP_RULE_ALLTOALL;
     s.rules.grouped_gemm = true;
     s.rules.num_data_sources = 1;
@@ -299,10 +287,13 @@ static struct tpp_megatron_settings defaults(const struct tpp_arguments *argumen
     s.trains_adapters = is_adapter;
     s.gives_checkpoint = is_sft;
     s.lora_rank = 32;
+    s.vocabulary_padding = TPP_MEGATRON_PADDING_OF_RECIPE;
     s.lora_targets = TPP_LORA_ALL_LINEAR;
     s.hidden_dropout = s.attention_dropout = 0;
-    if (strstr(recipe, "_fp8") != NULL)
-        read_precision(strstr(recipe, "_fp8mx") != NULL ? "bf16_with_mxfp8" : "bf16_with_fp8_current", &s.rules);
+    tpp_bridge_read_precision(strstr(recipe, "_fp8mx") != NULL  ? "bf16_with_mxfp8_mixed"
+                              : strstr(recipe, "_fp8") != NULL ? "bf16_with_fp8_current_scaling_mixed"
+                                                               : "bf16_mixed",
+                              &s);
     *is_known = tpp_bridge_recipe_apply(recipe, &s.rules);
     return s;
 }
@@ -371,7 +362,7 @@ static void judge_gradients(const struct tpp_arguments *arguments, const struct 
     const struct tpp_argument *precision = tpp_argument_find(arguments, "mixed_precision");
     const bool is_narrow = s->rules.fp16 ? !s->gradients_in_fp32 : s->gradients_in_bf16;
     if (given == NULL || !given->is_known || given->num_values == 0 || (precision != NULL && precision->is_null) ||
-        is_narrow == (tpp_word_index("false|False|0|no", given->values[0].text) < 4))
+        is_narrow == is_false(given->values[0].text))
         return;
     tpp_problems_add(problems, "dead-setting", TPP_SEVERITY_WARNING, given->word->line,
                      "set grad_reduce_in_fp32 of mixed_precision",
@@ -418,6 +409,7 @@ enum tpp_code tpp_bridge_read(struct tpp_shell_words words, const struct tpp_she
     judge_keys(words, problems);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         tpp_arguments_map(arguments, script, &maps[i], out, problems);
+    tpp_graph_modules_complete(out);
     judge_gradients(arguments, out, problems);
     if (!out->cpu_offloading)
         out->rules.cpu_offload_layers = 0;

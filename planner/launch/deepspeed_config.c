@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct tpp_shell_file *find_file(const struct tpp_shell_script *script, const char *path)
 {
@@ -59,9 +60,44 @@ static bool is_switched_on(struct tpp_json zero, const char *name)
     return tpp_json_get_bool(zero, name, &is_on, NULL) == TPP_OK && is_on;
 }
 
+/* One of the names that DeepSpeed knows, in any case for the type of transfers; another one is refused. */
+static enum tpp_deepspeed_type type_of(struct tpp_json object, const char *name, uint32_t line,
+                                       struct tpp_problems *problems)
+{
+    static const char *const names[] = {"", "fp32", "fp16", "bf16"};
+    const bool is_transfer = strcmp(name, "communication_data_type") == 0;
+    const char *text = "";
+    struct tpp_json member;
+    if (!tpp_json_member(object, name, &member) || tpp_json_get_string(object, name, &text, NULL) != TPP_OK)
+        return TPP_DEEPSPEED_TYPE_UNSET; /* null, too */
+    for (unsigned i = 1; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(text, names[i]) == 0 || (is_transfer && strcasecmp(text, names[i]) == 0))
+            return (enum tpp_deepspeed_type)i;
+    }
+    tpp_problems_add(problems, "bad-value", TPP_SEVERITY_ERROR, line, "it takes fp32, fp16 or bf16",
+                     "%s of the DeepSpeed configuration does not take \"%.60s\"", name, text);
+    return TPP_DEEPSPEED_TYPE_UNSET;
+}
+
+/* Without a ZeRO stage the two types must be one since DeepSpeed's pull request 7515 of August 2025. */
+static void read_types(struct tpp_json root, struct tpp_deepspeed_config *config, struct tpp_problems *problems)
+{
+    struct tpp_json types;
+    config->reduces_in = type_of(root, "communication_data_type", config->line, problems);
+    if (tpp_json_member(root, "data_types", &types) && tpp_json_is_object(types))
+        config->sums_in = type_of(types, "grad_accum_dtype", config->line, problems);
+    const enum tpp_deepspeed_type own = config->fp16 ? TPP_DEEPSPEED_FP16 : TPP_DEEPSPEED_BF16;
+    if ((config->fp16 || config->bf16) && config->sums_in != TPP_DEEPSPEED_TYPE_UNSET && config->sums_in != own &&
+        config->zero_stage == 0)
+        tpp_problems_add(problems, "DS", TPP_SEVERITY_WARNING, config->line,
+                         "use ZeRO stage 1 or above, or take grad_accum_dtype out",
+                         "without a ZeRO stage newer DeepSpeed refuses a grad_accum_dtype other than the weights'");
+}
+
 void tpp_deepspeed_config_take(struct tpp_json root, struct tpp_deepspeed_config *config, struct tpp_problems *problems)
 {
     struct tpp_json zero;
+    int64_t stage = TPP_RULE_UNSET;
     config->is_known = true;
     config->train_batch_size = whole(root, "train_batch_size");
     config->micro_batch_size = whole(root, "train_micro_batch_size_per_gpu");
@@ -70,12 +106,14 @@ void tpp_deepspeed_config_take(struct tpp_json root, struct tpp_deepspeed_config
                             is_open(root, "gradient_accumulation_steps");
     config->fp16 = is_enabled(root, "fp16");
     config->bf16 = is_enabled(root, "bf16");
-    config->zero_stage = 0;
-    if (!tpp_json_member(root, "zero_optimization", &zero) || !tpp_json_is_object(zero))
+    const bool has_zero = tpp_json_member(root, "zero_optimization", &zero) && tpp_json_is_object(zero);
+    if (has_zero)
+        stage = whole(zero, "stage");
+    config->zero_stage = stage == TPP_RULE_UNSET ? 0 : stage;
+    read_types(root, config, problems);
+    if (!has_zero)
         return;
     tpp_deepspeed_keys_judge(zero, config->line, problems);
-    int64_t stage = whole(zero, "stage");
-    config->zero_stage = stage == TPP_RULE_UNSET ? 0 : stage;
     config->reduce_bucket_size = whole(zero, "reduce_bucket_size");
     config->allgather_bucket_size = whole(zero, "allgather_bucket_size");
     struct tpp_json overlap;

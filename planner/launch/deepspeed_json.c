@@ -58,6 +58,14 @@ static void add_zero(const struct tpp_launch_request *request, enum tpp_deepspee
         tpp_json_add_number(writer, offload, "ratio", tpp_strategy_offload_fraction(s));
 }
 
+/* The pipeline engine's bf16 optimizer sums in fp32 whatever the stage, but without one it may not be said
+ * (deepspeed_config.c). */
+static bool sums_in_fp32(const struct tpp_launch_request *request, enum tpp_deepspeed_client client)
+{
+    return client == TPP_DEEPSPEED_PIPELINE ? request->stack->fp32_accumulation && request->strategy->zero_stage > 0
+                                            : request->stack->gradient_bytes == 4;
+}
+
 static void add_precision(const struct tpp_launch_request *request, enum tpp_deepspeed_client client,
                           struct tpp_json_writer *writer)
 {
@@ -66,10 +74,12 @@ static void add_precision(const struct tpp_launch_request *request, enum tpp_dee
         return;
     struct cJSON *object = tpp_json_add_object(writer, writer->root, precision == TPP_PRECISION_BF16 ? "bf16" : "fp16");
     tpp_json_add_bool(writer, object, "enabled", true);
-    if (client != TPP_DEEPSPEED_PIPELINE || precision != TPP_PRECISION_BF16)
-        return;
-    object = tpp_json_add_object(writer, writer->root, "data_types"); /* its bf16 optimizer sums in fp32 */
-    tpp_json_add_string(writer, object, "grad_accum_dtype", "fp32");
+    if (sums_in_fp32(request, client)) {
+        object = tpp_json_add_object(writer, writer->root, "data_types");
+        tpp_json_add_string(writer, object, "grad_accum_dtype", "fp32");
+    }
+    if (request->stack->reduce_bytes == 4)
+        tpp_json_add_string(writer, writer->root, "communication_data_type", "fp32");
 }
 
 enum tpp_code tpp_deepspeed_json_write(const struct tpp_launch_request *request, enum tpp_deepspeed_client client,

@@ -1,5 +1,6 @@
 /* megatron_arguments.c - see megatron_arguments.h. */
 #include "planner/launch/argument_map.h"
+#include "planner/launch/graph_modules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--cross-entropy-fusion-impl", TPP_SET_SPECIAL, 0, NULL},
     {"--cross-entropy-loss-fusion", TPP_SET_TRUE, HERE(cross_entropy_fusion), NULL},
     {"--cuda-graph-impl", TPP_SET_CHOICE, RULE(cuda_graph), "none|local|transformer_engine|full_iteration"},
+    {"--cuda-graph-modules", TPP_SET_SPECIAL, 0, NULL},
+    {"--cuda-graph-scope", TPP_SET_SPECIAL, 0, NULL},
     {"--data-parallel-sharding-strategy", TPP_SET_CHOICE, HERE(sharding),
      "no_shard|optim|optim_grads|optim_grads_params"},
     {"--data-path", TPP_COUNT_DATA, 0, NULL},
@@ -39,6 +42,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--disable-bias-linear", TPP_SET_FALSE, RULE(linear_bias), NULL},
     {"--distribute-checkpointed-activations", TPP_SET_TRUE, RULE(distribute_saved_activations), NULL},
     {"--distribute-saved-activations", TPP_SET_TRUE, RULE(distribute_saved_activations), NULL},
+    {"--enable-cuda-graph", TPP_SET_SPECIAL, 0, NULL},
     {"--eval-global-batch-size", TPP_SET_NUMBER, RULE(eval_global_batch_size), NULL},
     {"--eval-micro-batch-size", TPP_SET_NUMBER, RULE(eval_micro_batch_size), NULL},
     {"--exp-avg-dtype", TPP_ADD_VARIANT, RULE(narrow_state), "fp32"},
@@ -46,6 +50,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--expert-model-parallel-size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"--expert-tensor-parallel-num-weight-shards", TPP_SET_NUMBER, RULE(expert_weight_shards), NULL},
     {"--expert-tensor-parallel-size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
+    {"--external-cuda-graph", TPP_SET_SPECIAL, 0, NULL},
     {"--ffn-hidden-size", TPP_SET_NUMBER, RULE(ffn_hidden_size), NULL},
     {"--first-last-layers-bf16", TPP_SET_TRUE, RULE(first_last_layers_bf16), NULL},
     {"--fp16", TPP_SET_TRUE, RULE(fp16), NULL},
@@ -382,6 +387,11 @@ static void read_special(const struct tpp_argument *a, struct tpp_megatron_setti
         rules->recompute_method = strcmp(value, "block") == 0 ? TPP_RULE_METHOD_BLOCK : TPP_RULE_METHOD_UNIFORM;
     } else if (strcmp(name, "--recompute-activations") == 0) {
         rules->recompute = TPP_RULE_GRANULARITY_SELECTIVE;
+    } else if (strcmp(name, "--cuda-graph-modules") == 0 || strcmp(name, "--cuda-graph-scope") == 0) {
+        for (size_t i = 0; i < a->num_values; i++)
+            tpp_graph_module_read(a->values[i].text, s);
+    } else if (strcmp(name, "--enable-cuda-graph") == 0 || strcmp(name, "--external-cuda-graph") == 0) {
+        rules->cuda_graph = name[2] == 'e' && name[3] == 'n' ? TPP_RULE_GRAPH_LOCAL : TPP_RULE_GRAPH_TE;
     } else if (strcmp(name, "--moe-layer-freq") == 0) {
         read_pattern(value, s);
     } else if (strcmp(name, "--cross-entropy-fusion-impl") == 0) {
@@ -485,6 +495,7 @@ enum tpp_code tpp_megatron_read(struct tpp_shell_words words, const struct tpp_s
     if (code == TPP_OK)
         tpp_arguments_map(arguments, script, &map, out, problems);
     complete_checkpointing(out);
+    tpp_graph_modules_complete(out);
     out->rules.cross_entropy_fusion_te = out->rules.cross_entropy_fusion_te && out->cross_entropy_fusion;
     return code;
 }

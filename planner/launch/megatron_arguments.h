@@ -23,6 +23,14 @@ enum tpp_megatron_sharding { /* --data-parallel-sharding-strategy */
                              TPP_MEGATRON_SHARD_DEFAULT,
 };
 
+enum tpp_megatron_padding { /* of the vocabulary, in Megatron-Bridge: model.should_pad_vocab */
+                            TPP_MEGATRON_PADDING_ON,
+                            TPP_MEGATRON_PADDING_OFF,
+                            TPP_MEGATRON_PADDING_OF_RECIPE,
+};
+
+enum tpp_deepspeed_type { TPP_DEEPSPEED_TYPE_UNSET, TPP_DEEPSPEED_FP32, TPP_DEEPSPEED_FP16, TPP_DEEPSPEED_BF16 };
+
 struct tpp_deepspeed_config { /* of a ds_config.json; numbers UNSET where it has none */
     bool is_known;
     uint32_t line; /* of the script that writes it */
@@ -32,6 +40,7 @@ struct tpp_deepspeed_config { /* of a ds_config.json; numbers UNSET where it has
     bool has_overlap, overlap; /* overlap_comm */
     bool fp16, bf16, offloads_optimizer, offloads_parameters;
     double offload_ratio; /* of the optimizer; 0: not read */
+    enum tpp_deepspeed_type sums_in, reduces_in; /* data_types.grad_accum_dtype, communication_data_type */
 };
 
 struct tpp_megatron_settings {
@@ -39,6 +48,7 @@ struct tpp_megatron_settings {
     /* Model: */
     double norm_epsilon, rotary_base, rotary_fraction;
     int64_t vocab_size, padded_vocab_size, vocabulary_multiple; /* UNSET: not given */
+    enum tpp_megatron_padding vocabulary_padding;
     bool qk_norm, qkv_bias, shared_expert_gate;
     bool has_pattern; /* of --moe-layer-freq: */
     bool is_pattern_read;
@@ -47,6 +57,7 @@ struct tpp_megatron_settings {
     /* Job and software: */
     double hidden_dropout, attention_dropout;
     bool gradients_in_bf16, gradients_in_fp32; /* asked for; neither: the default of the precision */
+    uint32_t graph_parts;                      /* TPP_GRAPH_* of the modules that CUDA graphs are of; 0: none named */
     bool keeps_gathered, cross_entropy_fusion, gives_checkpoint;
     bool cpu_offloading; /* Megatron-Bridge: without it no layers are offloaded, whatever their number */
     bool flash_attention;

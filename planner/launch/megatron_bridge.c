@@ -4,7 +4,9 @@
  * Nothing is left to the recipe that a plan decides: what the plan does not use is set to null. What the user gives
  * reaches the configuration as ${oc.env:NAME}, so that no character of it is read by the grammar of overrides. */
 #include "planner/launch/bridge_arguments.h"
+#include "planner/launch/bridge_precision.h"
 #include "planner/launch/emitter.h"
+#include "planner/launch/graph_modules.h"
 #include "planner/launch/refusal.h"
 
 #include <stdio.h>
@@ -18,16 +20,16 @@ enum tpp_code tpp_launch_check_megatron_bridge(const struct tpp_launch_request *
 {
     const struct tpp_stack *stack = request->stack;
     const struct tpp_job *job = request->job;
+    const bool is_fsdp = tpp_engine_is_fsdp(stack->engine);
     struct tpp_stack usual;
     tpp_stack_defaults(stack->framework, &request->hardware->gpu, job, &usual);
+    tpp_stack_set_engine(&usual, stack->engine, &request->hardware->gpu, job);
     const struct tpp_refusal refusals[] = {
         {job->task == TPP_TASK_QLORA, "job.task", "it trains no quantised weights"},
         {job->task == TPP_TASK_LORA && job->lora_targets == TPP_LORA_QV, "job.lora_targets",
          "q, k and v are one layer there"},
         {job->precision == TPP_PRECISION_FP32, "job.precision", "its recipes train in 16 bits or FP8"},
-        {job->precision == TPP_PRECISION_FP8 || job->precision == TPP_PRECISION_MXFP8, "job.precision",
-         "its precision of that name gathers weights in 8 bits, which a plan does not count", true},
-        {job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet", true},
+        {job->precision == TPP_PRECISION_FP16 && is_fsdp, "job.precision", "plans with its FSDP are for bf16 and FP8"},
         {job->attention_block_length > 0, "job.attention_block_length",
          "masks between documents are the data set's own"},
         {stack->attention != usual.attention, "stack.attention",
@@ -38,9 +40,10 @@ enum tpp_code tpp_launch_check_megatron_bridge(const struct tpp_launch_request *
         {stack->gradient_bytes != usual.gradient_bytes, "stack.gradient_bytes",
          "its precisions fix the number format of gradients"},
         {stack->overlap_p2p != usual.overlap_p2p, "stack.overlap_p2p", "it overlaps transfers of interleaved stages"},
-        {stack->vocabulary_multiple != usual.vocabulary_multiple, "stack.vocabulary_multiple",
-         "the padding of the vocabulary is the recipe's"},
-        {stack->cuda_graphs, "stack.cuda_graphs", "CUDA graphs are not written yet", true},
+        {stack->cuda_graphs && job->task != TPP_TASK_PRETRAIN, "stack.cuda_graphs",
+         "graphs of layers cannot capture packed sequences"},
+        {tpp_graph_modules_hold_experts(request), "stack.cuda_graphs",
+         "graphs hold experts with a fixed capacity alone"},
     };
     return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
 }
@@ -48,9 +51,11 @@ enum tpp_code tpp_launch_check_megatron_bridge(const struct tpp_launch_request *
 static enum tpp_code check_plan(const struct tpp_launch_request *request, struct tpp_error *err)
 {
     const struct tpp_strategy *s = request->strategy;
+    const bool is_fsdp = tpp_engine_is_fsdp(request->stack->engine);
     const struct tpp_refusal refusals[] = {
-        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
-        {s->zero_stage > 1, "strategy.zero_stage", "Megatron FSDP is not written yet", true},
+        {s->last_chunk_less > 0 && s->account_for_loss, "strategy.last_chunk_less",
+         "the loss is counted as a layer, or its chunk is made shorter"},
+        {!is_fsdp && s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine fsdp2"},
     };
     enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
     return code == TPP_OK ? tpp_launch_check_core(request, CANNOT, err) : code;
@@ -136,9 +141,28 @@ static void write_hierarchy(struct tpp_script *script, const struct tpp_rule_set
     tpp_script_word(script, "model.hierarchical_context_parallel_sizes", sizes);
 }
 
-static void write_parallel(struct tpp_script *script, const struct tpp_rule_settings *rules,
-                           const struct tpp_strategy *s)
+/* In the grammar of overrides a text with signs is quoted. */
+static void write_layout(struct tpp_script *script, const struct tpp_rule_settings *rules)
 {
+    char quoted[TPP_PLAN_LAYOUT_SIZE + 2];
+    snprintf(quoted, sizeof quoted, "\"%s\"", rules->pipeline_layout != NULL ? rules->pipeline_layout : "");
+    tpp_script_word(script, "model.pipeline_model_parallel_layout", rules->pipeline_layout != NULL ? quoted : "null");
+}
+
+/* Rows of an expert, padded up to its capacity; tokens beyond it are dropped. */
+static void write_capacity(struct tpp_script *script, const struct tpp_job *job)
+{
+    if (job->expert_capacity_factor > 0)
+        tpp_script_number(script, "model.moe_expert_capacity_factor", job->expert_capacity_factor);
+    else
+        tpp_script_expression(script, "model.moe_expert_capacity_factor", "null");
+    write_switch(script, "model.moe_pad_expert_input_to_capacity", job->expert_capacity_factor > 0);
+}
+
+static void write_parallel(struct tpp_script *script, const struct tpp_launch_request *request,
+                           const struct tpp_rule_settings *rules)
+{
+    const struct tpp_strategy *s = request->strategy;
     static const char *const kinds[] = {"p2p", "all_gather", "a2a", "a2a+p2p"};
     const bool is_interleaved = s->virtual_pipeline_stages > 1;
     begin_overrides(script, "PARALLEL_ARGS");
@@ -148,11 +172,11 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
                    is_interleaved ? (int64_t)s->virtual_pipeline_stages : TPP_RULE_UNSET);
     if (rules->microbatch_group_size != TPP_RULE_UNSET)
         tpp_script_integer(script, "model.microbatch_group_size_per_vp_stage", rules->microbatch_group_size);
-    tpp_script_expression(script, "model.pipeline_model_parallel_layout", "null");
+    write_layout(script, rules);
     write_optional(script, "model.num_layers_in_first_pipeline_stage", rules->first_stage_layers);
     write_optional(script, "model.num_layers_in_last_pipeline_stage", rules->last_stage_layers);
-    write_switch(script, "model.account_for_embedding_in_pipeline_split", s->account_for_embedding);
-    write_switch(script, "model.account_for_loss_in_pipeline_split", s->account_for_loss);
+    write_switch(script, "model.account_for_embedding_in_pipeline_split", rules->account_for_embedding);
+    write_switch(script, "model.account_for_loss_in_pipeline_split", rules->account_for_loss);
     tpp_script_integer(script, "model.context_parallel_size", s->context_parallel);
     tpp_script_expression(script, "model.cp_comm_type", s->context_parallel > 1 ? kinds[s->context_kind] : "null");
     write_hierarchy(script, rules);
@@ -163,6 +187,7 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
         write_dispatch(script, rules);
         write_switch(script, "model.overlap_moe_expert_parallel_comm", s->expert_overlap);
         write_switch(script, "model.moe_shared_expert_overlap", s->shared_overlap);
+        write_capacity(script, request->job);
     }
     tpp_script_array_end(script);
 }
@@ -175,6 +200,19 @@ static void write_state_types(struct tpp_script *script, bool is_narrow)
     tpp_script_word(script, "optimizer.main_params_dtype", "torch.float32");
     tpp_script_word(script, "optimizer.exp_avg_dtype", moments);
     tpp_script_word(script, "optimizer.exp_avg_sq_dtype", moments);
+}
+
+/* Megatron FSDP: weights are made on their own shard, and gradients not averaged in the collective. */
+static void write_fsdp(struct tpp_script *script, bool is_on)
+{
+    write_switch(script, "ddp.use_megatron_fsdp", is_on);
+    write_switch(script, "dist.use_megatron_fsdp", is_on);
+    tpp_script_word(script, "ddp.data_parallel_sharding_strategy", is_on ? "optim_grads_params" : "no_shard");
+    if (!is_on)
+        return;
+    write_switch(script, "ddp.average_in_collective", false);
+    write_switch(script, "model.init_model_with_meta_device", true);
+    tpp_script_word(script, "checkpoint.ckpt_format", "fsdp_dtensor");
 }
 
 /* `comm_overlap` of a recipe would be applied over all of these. */
@@ -195,8 +233,7 @@ static void write_overlap(struct tpp_script *script, const struct tpp_rule_setti
     write_switch(script, "ddp.overlap_param_gather", rules->overlap_param_gather);
     write_switch(script, "optimizer.overlap_param_gather", rules->overlap_param_gather);
     write_optional(script, "ddp.bucket_size", rules->ddp_bucket_size);
-    write_switch(script, "ddp.use_megatron_fsdp", false);
-    write_switch(script, "dist.use_megatron_fsdp", false);
+    write_fsdp(script, rules->megatron_fsdp);
     write_switch(script, "optimizer.optimizer_cpu_offload", rules->optimizer_cpu_offload);
     if (rules->optimizer_cpu_offload) /* which offloads nothing by itself */
         tpp_script_number(script, "optimizer.optimizer_offload_fraction", rules->optimizer_offload_fraction);
@@ -207,30 +244,6 @@ static void write_overlap(struct tpp_script *script, const struct tpp_rule_setti
     write_switch(script, "optimizer.use_precision_aware_optimizer", rules->precision_aware_optimizer);
     write_state_types(script, rules->narrow_state);
     tpp_script_array_end(script);
-}
-
-/* A name stands for a whole precision, its type of gradients too, and is applied over `ddp`. Another type needs the
- * object that the name stands for: it takes the place of the name written before it, where a recipe's own object would
- * be mixed with it. */
-static void write_precision(struct tpp_script *script, const struct tpp_launch_request *request)
-{
-    const enum tpp_precision precision = request->job->precision;
-    const bool is_fp16 = precision == TPP_PRECISION_FP16, in_fp32 = request->stack->gradient_bytes == 4;
-    const char *type = is_fp16 ? "{_target_:torch.float16,_call_:false}" : "{_target_:torch.bfloat16,_call_:false}";
-    char object[384];
-    tpp_script_word(script, "mixed_precision",
-                    is_fp16                                ? "fp16_mixed"
-                    : precision == TPP_PRECISION_FP8_BLOCK ? "bf16_with_fp8_subchannel_scaling_mixed"
-                                                           : "bf16_mixed");
-    if (in_fp32 != is_fp16)
-        return;
-    snprintf(object, sizeof object,
-             "{_target_:megatron.bridge.training.mixed_precision.MixedPrecisionConfig,%s:true,params_dtype:%s,"
-             "pipeline_dtype:%s,%sgrad_reduce_in_fp32:%s}",
-             is_fp16 ? "fp16" : "bf16", type, type,
-             precision == TPP_PRECISION_FP8_BLOCK ? "fp8:hybrid,fp8_recipe:blockwise," : "",
-             in_fp32 ? "true" : "false");
-    tpp_script_word(script, "mixed_precision", object);
 }
 
 static void write_recompute(struct tpp_script *script, const struct tpp_rule_settings *rules,
@@ -249,6 +262,27 @@ static void write_recompute(struct tpp_script *script, const struct tpp_rule_set
     tpp_script_expression(script, "model.recompute_method", methods[rules->recompute_method]);
     write_optional(script, "model.recompute_num_layers", rules->recompute_num_layers);
     tpp_script_word(script, "model.recompute_modules", length > 1 ? modules : "null");
+}
+
+/* As the plan counts it, whether the vocabulary divides or not. */
+static void write_vocabulary(struct tpp_script *script, const struct tpp_stack *stack)
+{
+    write_switch(script, "model.should_pad_vocab", true);
+    tpp_script_integer(script, "model.make_vocab_size_divisible_by", stack->vocabulary_multiple);
+}
+
+/* Transformer Engine's graphs; an empty list of modules stands for whole layers. */
+static void write_graphs(struct tpp_script *script, const struct tpp_launch_request *request)
+{
+    const bool is_on = request->stack->cuda_graphs;
+    char modules[TPP_GRAPH_MODULES_SIZE], list[TPP_GRAPH_MODULES_SIZE + 2];
+    tpp_graph_modules_format(request, ',', modules);
+    snprintf(list, sizeof list, "[%s]", modules);
+    tpp_script_word(script, "model.cuda_graph_impl", is_on ? "transformer_engine" : "none");
+    if (is_on)
+        tpp_script_word(script, "model.cuda_graph_modules", list);
+    write_switch(script, "model.use_te_rng_tracker", is_on);
+    write_switch(script, "rng.te_rng_tracker", is_on);
 }
 
 /* The adapters' layers by Megatron Core's names. */
@@ -272,11 +306,12 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     tpp_script_expression(script, "train.train_iters", "\"'\\${oc.decode:\\${oc.env:TRAIN_ITERS}}'\"");
     tpp_script_integer(script, "dataset.seq_length", (int64_t)job->sequence_length);
     tpp_script_expression(script, "optimizer.lr", "\"'\\${oc.decode:\\${oc.env:LR}}'\"");
-    write_precision(script, request);
+    tpp_bridge_write_precision(script, request);
     tpp_script_number(script, "model.hidden_dropout", job->hidden_dropout);
     tpp_script_number(script, "model.attention_dropout", job->attention_dropout);
     write_switch(script, "model.cross_entropy_loss_fusion", request->stack->loss_kernel == TPP_LOSS_FUSED);
-    tpp_script_word(script, "model.cuda_graph_impl", "none");
+    write_vocabulary(script, request->stack);
+    write_graphs(script, request);
     if (job->mtp_num_layers > 0 || request->model->mtp_num_layers > 0)
         write_optional(script, "model.mtp_num_layers",
                        job->mtp_num_layers > 0 ? (int64_t)job->mtp_num_layers : TPP_RULE_UNSET);
@@ -296,11 +331,11 @@ enum tpp_code tpp_launch_emit_megatron_bridge(const struct tpp_launch_request *r
                                               struct tpp_error *err)
 {
     struct tpp_rule_settings rules;
-    char number[24];
+    char number[24], layout[TPP_PLAN_LAYOUT_SIZE];
     const char *recipe = tpp_bridge_recipe_of(request->model, request->job->task);
     enum tpp_code code = check_plan(request, err);
     if (code == TPP_OK)
-        code = tpp_launch_check_rules(request, NAME, &rules, err);
+        code = tpp_launch_check_core_rules(request, NAME, &rules, layout, err);
     if (code != TPP_OK)
         return code;
     snprintf(number, sizeof number, "%d", (int)rules.cuda_device_max_connections);
@@ -308,10 +343,13 @@ enum tpp_code tpp_launch_emit_megatron_bridge(const struct tpp_launch_request *r
     write_required(script, request, recipe);
     tpp_script_export(script, request, "CUDA_DEVICE_MAX_CONNECTIONS", number,
                       "Queues of kernels: 1 keeps the order that overlap counts on.");
+    if (request->stack->cuda_graphs)
+        tpp_script_export(script, request, "NCCL_GRAPH_REGISTER", "0",
+                          "NCCL's buffers inside of graphs do not stand expandable segments.");
     tpp_script_environment(script, request);
     tpp_text_append(script->out, "\n");
     write_recipe(script, request, recipe);
-    write_parallel(script, &rules, request->strategy);
+    write_parallel(script, request, &rules);
     write_overlap(script, &rules, request->strategy);
     write_training(script, request, &rules);
     tpp_text_append(script->out, "\n");

@@ -173,7 +173,10 @@ static void write_model(struct tpp_script *script, const struct tpp_launch_reque
         tpp_script_integer(script, "--num-experts", model->num_experts);
         tpp_script_integer(script, "--topk", model->experts_per_token);
         tpp_script_integer(script, "--expert-interval", model->moe_layer_period);
-        tpp_script_flag(script, "--disable-moe-token-dropping");
+        if (request->job->expert_capacity_factor > 0)
+            tpp_script_number(script, "--moe-train-capacity-factor", request->job->expert_capacity_factor);
+        else
+            tpp_script_flag(script, "--disable-moe-token-dropping");
     }
     tpp_script_array_end(script);
 }

@@ -3,7 +3,9 @@
 #include "planner/launch/megatron_lm.h"
 
 #include "planner/launch/emitter.h"
+#include "planner/launch/graph_modules.h"
 #include "planner/launch/refusal.h"
+#include "planner/rules/layout.h"
 
 #include <stdio.h>
 
@@ -50,7 +52,10 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "single modules are recomputed from 0.12 on"},
         {s->microbatch_group_size > 0 && request->release < TPP_RELEASE_0_10, "strategy.microbatch_group_size",
          "groups of micro-batches have a size of their own from 0.10 on"},
-        {s->last_chunk_less > 0, "strategy.last_chunk_less", "explicit layouts are not written yet", true},
+        {s->last_chunk_less > 0 && request->release < TPP_RELEASE_0_13, "strategy.last_chunk_less",
+         "layouts of the pipeline are there from 0.13 on"},
+        {s->last_chunk_less > 0 && s->account_for_loss, "strategy.last_chunk_less",
+         "the loss is counted as a layer, or its chunk is made shorter"},
         {s->dispatch == TPP_DISPATCH_HYBRIDEP && request->release < TPP_RELEASE_0_16, "strategy.dispatch",
          "HybridEP is there from 0.16 on"},
         {s->dispatch == TPP_DISPATCH_DEEPEP && request->release < TPP_RELEASE_0_12, "strategy.dispatch",
@@ -144,7 +149,8 @@ static void write_context(struct tpp_script *script, const struct tpp_rule_setti
 
 static bool is_interleaved(const struct tpp_rule_settings *s)
 {
-    return s->layers_per_virtual_stage != TPP_RULE_UNSET || s->virtual_stages_per_rank != TPP_RULE_UNSET;
+    return s->layers_per_virtual_stage != TPP_RULE_UNSET || s->virtual_stages_per_rank != TPP_RULE_UNSET ||
+           (s->pipeline_layout != NULL && tpp_layout_read(s->pipeline_layout).num_stages > s->pipeline_parallel);
 }
 
 /* An option to have it in 23.06, one not to have it since. */
@@ -170,7 +176,8 @@ static void write_dispatch(struct tpp_script *script, const struct tpp_rule_sett
     tpp_script_flag_if(script, s->shared_expert_overlap, "--moe-shared-expert-overlap");
 }
 
-static void write_parallel(struct tpp_script *script, const struct tpp_rule_settings *s)
+static void write_parallel(struct tpp_script *script, const struct tpp_launch_request *request,
+                           const struct tpp_rule_settings *s)
 {
     tpp_script_array_begin(script, "PARALLEL_ARGS");
     tpp_script_integer(script, "--tensor-model-parallel-size", s->tensor_parallel);
@@ -178,6 +185,8 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
     write_optional(script, "--num-layers-per-virtual-pipeline-stage", s->layers_per_virtual_stage);
     write_optional(script, "--microbatch-group-size-per-virtual-pipeline-stage", s->microbatch_group_size);
     write_optional(script, "--num-virtual-stages-per-pipeline-rank", s->virtual_stages_per_rank);
+    if (s->pipeline_layout != NULL)
+        tpp_script_word(script, "--pipeline-model-parallel-layout", s->pipeline_layout);
     write_optional(script, "--decoder-first-pipeline-num-layers", s->first_stage_layers);
     write_optional(script, "--decoder-last-pipeline-num-layers", s->last_stage_layers);
     tpp_script_flag_if(script, s->account_for_embedding, "--account-for-embedding-in-pipeline-split");
@@ -191,6 +200,10 @@ static void write_parallel(struct tpp_script *script, const struct tpp_rule_sett
         if (script->release >= TPP_RELEASE_0_10)
             tpp_script_integer(script, "--expert-tensor-parallel-size", s->expert_tensor_parallel);
         write_dispatch(script, s);
+        if (request->job->expert_capacity_factor > 0) {
+            tpp_script_number(script, "--moe-expert-capacity-factor", request->job->expert_capacity_factor);
+            tpp_script_flag(script, "--moe-pad-expert-input-to-capacity");
+        }
     }
     tpp_script_array_end(script);
 }
@@ -283,9 +296,13 @@ static void write_precision(struct tpp_script *script, const struct tpp_rule_set
     tpp_script_word(script, "--fp8-format", s->fp8 == TPP_RULE_FP8_E4M3 ? "e4m3" : "hybrid");
     if (script->release >= TPP_RELEASE_0_12)
         tpp_script_word(script, "--fp8-recipe",
-                        s->fp8_recipe == TPP_RULE_FP8_MXFP8       ? "mxfp8"
-                        : s->fp8_recipe == TPP_RULE_FP8_BLOCKWISE ? "blockwise"
-                                                                  : "delayed");
+                        s->fp8_recipe == TPP_RULE_FP8_MXFP8        ? "mxfp8"
+                        : s->fp8_recipe == TPP_RULE_FP8_BLOCKWISE  ? "blockwise"
+                        : s->fp8_recipe == TPP_RULE_FP8_TENSORWISE ? "tensorwise"
+                                                                   : "delayed");
+    tpp_script_flag_if(script, s->fp8_param_gather, "--fp8-param-gather");
+    tpp_script_flag_if(script, s->fp8_param_gather && s->fp8_recipe == TPP_RULE_FP8_MXFP8,
+                       "--reuse-grad-buf-for-mxfp8-param-ag");
 }
 
 /* The newest kernel of a GPU is what Transformer Engine chooses by itself. Before 0.11 there is one switch. */
@@ -312,6 +329,17 @@ static void write_implementation(struct tpp_script *script, const struct tpp_rul
                        "--use-mcore-models");
 }
 
+/* Whole layers need no names; parts of a layer have them from 0.16 on. */
+static void write_graphs(struct tpp_script *script, const struct tpp_launch_request *request)
+{
+    char modules[TPP_GRAPH_MODULES_SIZE];
+    tpp_script_word(script, "--cuda-graph-impl", "local");
+    tpp_graph_modules_format(request, ' ', modules);
+    if (*modules != '\0')
+        tpp_script_expression(
+            script, script->release < TPP_RELEASE_0_18 ? "--cuda-graph-scope" : "--cuda-graph-modules", modules);
+}
+
 /* The implementation te is refused by the newest releases (ML-97). */
 static void write_kernels(struct tpp_script *script, const struct tpp_launch_request *request,
                           const struct tpp_rule_settings *s)
@@ -319,7 +347,7 @@ static void write_kernels(struct tpp_script *script, const struct tpp_launch_req
     write_attention_kernel(script, request->stack->attention);
     write_implementation(script, s);
     if (s->cuda_graph != TPP_RULE_GRAPH_NONE)
-        tpp_script_word(script, "--cuda-graph-impl", "local");
+        write_graphs(script, request);
     if (request->stack->loss_kernel != TPP_LOSS_FUSED)
         return;
     tpp_script_flag(script, "--cross-entropy-loss-fusion");
@@ -374,7 +402,15 @@ enum tpp_code tpp_launch_check_megatron_lm(const struct tpp_launch_request *requ
          "MXFP8 is there from 0.12 on"},
         {precision == TPP_PRECISION_FP8_BLOCK && request->release < TPP_RELEASE_0_13, "job.precision",
          "block-scaled FP8 is there from 0.13 on"},
-        {request->job->expert_capacity_factor > 0, "job.expert_capacity_factor", "token drop is not written yet", true},
+        {tpp_graph_modules_hold_experts(request), "stack.cuda_graphs",
+         "graphs hold experts with a fixed capacity alone"},
+        {stack->cuda_graphs && (stack->graph_parts != 0 || request->model->num_experts > 0) &&
+             request->release < TPP_RELEASE_0_16,
+         "stack.cuda_graphs", "graphs of parts of a layer are there from 0.16 on"},
+        {precision == TPP_PRECISION_FP8 && stack->current_scaling && request->release < TPP_RELEASE_0_12,
+         "stack.current_scaling", "current scaling is there from 0.12 on"},
+        {stack->engine == TPP_ENGINE_FSDP2 && stack->fp8_weights, "stack.fp8_weights",
+         "its FSDP2 gathers weights in 16 bits"},
     };
     enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
     if (code != TPP_OK)
@@ -425,14 +461,15 @@ enum tpp_code tpp_launch_emit_megatron_lm(const struct tpp_launch_request *reque
         return code;
     char name[48];
     snprintf(name, sizeof name, "Megatron-LM %s", tpp_release_name(request->release));
-    code = tpp_launch_check_rules(request, name, &settings, err);
+    char layout[TPP_PLAN_LAYOUT_SIZE];
+    code = tpp_launch_check_core_rules(request, name, &settings, layout, err);
     if (code != TPP_OK)
         return code;
     tpp_script_header(script, request);
     write_required(script, request);
     write_environment(script, request, &settings);
     tpp_megatron_lm_write_model(script, request);
-    write_parallel(script, &settings);
+    write_parallel(script, request, &settings);
     write_training(script, request, &settings);
     write_data(script, request);
     tpp_text_append(script->out, "\n");

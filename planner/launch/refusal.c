@@ -14,19 +14,44 @@ enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count
     return TPP_OK;
 }
 
-enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, const char *framework,
-                                     struct tpp_rule_settings *settings, struct tpp_error *err)
+/* What the plan says of stages is said by a layout instead. */
+static void set_layout(const struct tpp_launch_request *request, char layout[TPP_PLAN_LAYOUT_SIZE],
+                       struct tpp_rule_settings *settings)
+{
+    tpp_plan_write_layout(request->strategy, request->model->num_layers, request->job->mtp_num_layers, layout);
+    settings->pipeline_layout = layout;
+    settings->account_for_embedding = settings->account_for_loss = false;
+    settings->layers_per_virtual_stage = settings->virtual_stages_per_rank = TPP_RULE_UNSET;
+}
+
+static enum tpp_code check_rules(const struct tpp_launch_request *request, const char *framework,
+                                 struct tpp_rule_settings *settings, char *layout, struct tpp_error *err)
 {
     struct tpp_violation violation;
     char message[320], hint[256];
     tpp_rule_settings_for_job(request->model, request->job, request->stack, request->hardware->gpu.compute_capability,
                               settings);
     tpp_rule_settings_for_strategy(request->strategy, request->release, settings);
+    if (layout != NULL && request->strategy->last_chunk_less > 0)
+        set_layout(request, layout, settings);
     if (tpp_rules_violations(settings, request->release, &violation, 1) == 0)
         return TPP_OK;
     tpp_spell_options(settings->framework, violation.message, message, sizeof message);
     tpp_spell_options(settings->framework, violation.hint != NULL ? violation.hint : "", hint, sizeof hint);
     return tpp_fail(err, TPP_E_STRATEGY, violation.code, hint, "%s refuses it: %s", framework, message);
+}
+
+enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, const char *framework,
+                                     struct tpp_rule_settings *settings, struct tpp_error *err)
+{
+    return check_rules(request, framework, settings, NULL, err);
+}
+
+enum tpp_code tpp_launch_check_core_rules(const struct tpp_launch_request *request, const char *framework,
+                                          struct tpp_rule_settings *settings, char layout[TPP_PLAN_LAYOUT_SIZE],
+                                          struct tpp_error *err)
+{
+    return check_rules(request, framework, settings, layout, err);
 }
 
 enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence,
@@ -41,14 +66,16 @@ enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, c
          "strategy.offload_percent", "it offloads all of the optimizer, or nothing"},
         {s->offload_layers > 0, "strategy.offload_layers", "offload of activations is not written", true},
         {!s->align_grad_reduce, "strategy.align_grad_reduce", "aligning reductions is Megatron's alone"},
-        {s->microbatch_group_size > 0, "strategy.microbatch_group_size", "groups of micro-batches are Megatron's alone"},
+        {s->microbatch_group_size > 0, "strategy.microbatch_group_size",
+         "groups of micro-batches are Megatron's alone"},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "layouts with a shorter last chunk are not written"},
     };
     return tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, sentence, "choose another plan or framework",
                              err);
 }
 
-enum tpp_code tpp_launch_check_core(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err)
+enum tpp_code tpp_launch_check_core(const struct tpp_launch_request *request, const char *sentence,
+                                    struct tpp_error *err)
 {
     const struct tpp_strategy *s = request->strategy;
     const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;

@@ -3,6 +3,7 @@
 #define TPP_PLANNER_LAUNCH_REFUSAL_H
 
 #include "planner/launch/launch.h"
+#include "planner/launch/plan_layout.h"
 #include "planner/rules/rules.h"
 
 struct tpp_refusal {
@@ -22,12 +23,19 @@ enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count
 enum tpp_code tpp_launch_check_rules(const struct tpp_launch_request *request, const char *framework,
                                      struct tpp_rule_settings *settings, struct tpp_error *err);
 
+/* The same for frameworks on Megatron Core: a plan whose last chunk holds less becomes a layout, written into `layout`,
+ * which *settings then points to. */
+enum tpp_code tpp_launch_check_core_rules(const struct tpp_launch_request *request, const char *framework,
+                                          struct tpp_rule_settings *settings, char layout[TPP_PLAN_LAYOUT_SIZE],
+                                          struct tpp_error *err);
+
 /* Refuses the plans that only Megatron-LM's scripts have words for: other dispatchers than the all-to-all and their
  * overlap, recomputation of single modules, chunks that hold less. `sentence` as above. */
 enum tpp_code tpp_launch_check_plain(const struct tpp_launch_request *request, const char *sentence,
                                      struct tpp_error *err);
 /* What Megatron Core cannot run when another program hands it the sizes: Megatron-Bridge, ms-swift. */
-enum tpp_code tpp_launch_check_core(const struct tpp_launch_request *request, const char *sentence, struct tpp_error *err);
+enum tpp_code tpp_launch_check_core(const struct tpp_launch_request *request, const char *sentence,
+                                    struct tpp_error *err);
 /* Likewise the jobs, whatever the plan: multi-token prediction, block-scaled FP8, token drop, CUDA graphs. */
 enum tpp_code tpp_launch_check_plain_job(const struct tpp_launch_request *request, const char *sentence,
                                          struct tpp_error *err);

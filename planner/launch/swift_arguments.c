@@ -107,8 +107,12 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--max_length", TPP_SET_NUMBER, RULE(sequence_length), NULL},
     {"--micro_batch_size", TPP_SET_NUMBER, RULE(micro_batch_size), NULL},
     {"--microbatch_group_size_per_vp_stage", TPP_SET_NUMBER, RULE(microbatch_group_size), NULL},
+    {"--moe_enable_deepep", TPP_SET_SWITCH, RULE(enable_deepep), NULL},
+    {"--moe_expert_capacity_factor", TPP_SET_GIVEN, RULE(has_capacity_factor), NULL},
+    {"--moe_pad_expert_input_to_capacity", TPP_SET_SWITCH, RULE(pad_to_capacity), NULL},
     {"--moe_shared_expert_overlap", TPP_SET_SWITCH, RULE(shared_expert_overlap), NULL},
     {"--moe_token_dispatcher_type", TPP_SET_CHOICE, RULE(dispatcher), "allgather|alltoall|alltoall_seq|flex"},
+    {"--mtp_num_layers", TPP_SET_NUMBER, RULE(mtp_num_layers), NULL},
     {"--optimizer", TPP_SET_CHOICE, RULE(optimizer), "adam|sgd|muon|dist_muon"},
     {"--optimizer_cpu_offload", TPP_SET_SWITCH, RULE(optimizer_cpu_offload), NULL},
     {"--optimizer_offload_fraction", TPP_SET_DOUBLE, RULE(optimizer_offload_fraction), NULL},
@@ -119,6 +123,8 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(pipeline_parallel), NULL},
     {"--recompute_granularity", TPP_SET_CHOICE, RULE(recompute), "none|selective|full"},
     {"--recompute_method", TPP_SET_CHOICE, RULE(recompute_method), "none|uniform|block"},
+    {"--recompute_modules", TPP_SET_BITS, RULE(recompute_modules),
+     "core_attn|moe_act|layernorm|mla_up_proj|mlp|moe|shared_experts|gdn_norm_out"},
     {"--recompute_num_layers", TPP_SET_NUMBER, RULE(recompute_num_layers), NULL},
     {"--sequence_parallel", TPP_SET_SWITCH, RULE(sequence_parallel), NULL},
     {"--target_modules", TPP_SET_SPECIAL, 0, NULL},
@@ -240,6 +246,10 @@ enum tpp_code tpp_swift_read(struct tpp_shell_words words, const struct tpp_shel
         out->rules.sequence_length = out->packing_length;
     if (out->rules.fp16)
         out->rules.bf16 = false;
+    if (out->rules.megatron_fsdp) { /* its checkpoints are DTensors then, by megatron_lm_utils.py */
+        out->rules.checkpoint_format = TPP_RULE_FSDP_DTENSOR;
+        out->rules.distributed_optimizer = true;
+    }
     out->rules.max_position_embeddings = out->rules.sequence_length;
     out->rules.cross_entropy_fusion_te = out->rules.cross_entropy_fusion_te && out->cross_entropy_fusion;
     return TPP_OK;

@@ -75,6 +75,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, const 
                                 struct tpp_error *err)
 {
     char sentence[64];
+    struct tpp_rule_settings settings;
     const struct tpp_strategy *s = request->strategy;
     const bool is_partial = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_num_layers > 1;
     const struct tpp_refusal refusals[] = {
@@ -96,7 +97,9 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, const 
         code = tpp_launch_check_plain(request, sentence, err);
     if (code == TPP_OK && names->is_fsdp)
         return tpp_accelerate_check(request, err);
-    return code != TPP_OK ? code : tpp_deepspeed_json_check(request, TPP_DEEPSPEED_TRAINER, names->framework, err);
+    if (code == TPP_OK)
+        code = tpp_deepspeed_json_check(request, TPP_DEEPSPEED_TRAINER, names->framework, err);
+    return code != TPP_OK ? code : tpp_launch_check_rules(request, names->framework, &settings, err);
 }
 
 static void write_required(struct tpp_script *script, const struct tpp_launch_request *request,

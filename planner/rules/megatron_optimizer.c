@@ -54,6 +54,11 @@ static bool megatron_fsdp_format(const struct tpp_rule_context *c)
     return !c->s->megatron_fsdp || c->s->checkpoint_format == TPP_RULE_FSDP_DTENSOR;
 }
 
+static bool fsdp_is_whole(const struct tpp_rule_context *c)
+{
+    return !c->s->partial_fsdp;
+}
+
 static bool megatron_fsdp_optimizer(const struct tpp_rule_context *c)
 {
     return !c->s->megatron_fsdp || c->s->optimizer == TPP_RULE_ADAM || c->s->optimizer == TPP_RULE_SGD;
@@ -136,6 +141,9 @@ static const struct tpp_rule fsdp_rules[] = {
      "with FSDP, CUDA_DEVICE_MAX_CONNECTIONS must not be 1", "", "set CUDA_DEVICE_MAX_CONNECTIONS=8"},
     {"ML-45", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_14), megatron_fsdp_format,
      "--use-megatron-fsdp needs --ckpt-format fsdp_dtensor", "", "add --ckpt-format fsdp_dtensor"},
+    {"ML-45", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_14), fsdp_is_whole,
+     "plans with Megatron FSDP shard weights too, free them behind forward and overlap both directions", "",
+     "use ZeRO stage 3 with both overlaps"},
     {"ML-45", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_14), megatron_fsdp_optimizer,
      "--use-megatron-fsdp works with adam and sgd only", "", "use --optimizer adam"},
     {"ML-46", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_10), dcp_has_fsdp2,

@@ -52,8 +52,13 @@ static bool virtual_stage_divides(const struct tpp_rule_context *c)
     return c->slots % c->pipeline_parallel == 0 && tpp_rule_divides(layers, c->slots / c->pipeline_parallel);
 }
 
+/* Megatron-LM takes one of its options. Programs that fill Megatron Core's own configuration may give the chunks of a
+ * layout too, and must agree with it. */
 static bool one_interleaving(const struct tpp_rule_context *c)
 {
+    if (c->s->framework != TPP_FRAMEWORK_MEGATRON_LM && c->s->pipeline_layout != NULL)
+        return !tpp_rule_is_set(c->s->virtual_stages_per_rank) ||
+               c->s->virtual_stages_per_rank == (c->virtual_stages > 0 ? c->virtual_stages : 1);
     int given = tpp_rule_is_set(c->s->layers_per_virtual_stage) + tpp_rule_is_set(c->s->virtual_stages_per_rank) +
                 (c->s->pipeline_layout != NULL);
     return given <= 1;
@@ -189,7 +194,7 @@ static const struct tpp_rule rules[] = {
      "the layers of a stage must be a multiple of the layers of a virtual stage", "layers pp layers-per-virtual-stage",
      "change --num-layers-per-virtual-pipeline-stage"},
     {"ML-22", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_11), one_interleaving,
-     "layers a virtual stage, virtual stages a rank and a pipeline layout exclude each other", "",
+     "layers a virtual stage, virtual stages a rank and a pipeline layout exclude each other, or disagree", "",
      "give one of the three"},
     {"ML-23", TPP_RULE_AT_ARGUMENTS, TPP_RULE_SINCE(0_9), virtual_stage_without_ends,
      "--num-layers-per-virtual-pipeline-stage cannot be combined with first or last stage layers", "",

@@ -120,6 +120,9 @@ static bool no_tensor_overlap(const struct tpp_rule_context *c)
 }
 
 static const struct tpp_rule deepspeed_rules[] = {
+    {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, tpp_rule_sums_have_stage,
+     "the type that gradients are summed in is chosen with ZeRO alone, and without the pipeline engine", "pp",
+     "use ZeRO stage 1 or above and one stage"},
     {"MD-1", TPP_RULE_SILENT, TPP_RULE_EVER, sizes_within_world,
      "tensor and pipeline parallel sizes beyond the world are cut down without a word", "world tp pp",
      "choose sizes whose product divides the number of GPUs"},

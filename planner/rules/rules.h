@@ -179,6 +179,7 @@ struct tpp_rule_settings {
     bool optimizer_cpu_offload;
     double optimizer_offload_fraction; /* of the states, with the switch above */
     bool torch_fsdp2, megatron_fsdp;
+    bool partial_fsdp; /* a plan: Megatron's FSDP with less than all sharded, weights kept, or transfers that do not overlap */
     bool keeps_gathered_weights; /* of FSDP2, until backward: --torch-fsdp2-no-reshard-after-forward */
     bool gradient_accumulation_fusion;
     bool async_tensor_all_reduce; /* no --no-async-tensor-model-parallel-allreduce (until 0.16) */
@@ -192,6 +193,7 @@ struct tpp_rule_settings {
     int64_t zero_stage;                       /* DeepSpeed and nanotron; torchtitan: 3 */
 
     /* DeepSpeed, torchtitan, nanotron: */
+    bool sums_in_fp32;          /* a plan: 16-bit training under ZeRO whose gradients are asked to be summed in fp32 */
     bool pipeline_engine;       /* DeepSpeed's, in use for any pipeline_parallel */
     bool no_parallelism_config; /* accelerate before 1.10 has none: no tensor or context parallelism, no replicas */
     int64_t fsdp_version;       /* 1 or 2 under Hugging Face's Trainer; 0: another engine */

@@ -119,13 +119,15 @@ static void set_model(const struct tpp_model *model, struct tpp_rule_settings *s
 }
 
 /* MXFP8 has e4m3 alone in Transformer Engine's recipe; the per-tensor and block recipes take e5m2 gradients. */
-static void set_fp8(enum tpp_precision precision, struct tpp_rule_settings *settings)
+static void set_fp8(enum tpp_precision precision, const struct tpp_stack *stack, struct tpp_rule_settings *settings)
 {
     if (!tpp_precision_is_fp8(precision))
         return;
+    settings->fp8_param_gather = stack->fp8_weights;
     settings->fp8 = precision == TPP_PRECISION_FP8 ? TPP_RULE_FP8_HYBRID : TPP_RULE_FP8_E4M3;
     settings->fp8_recipe = precision == TPP_PRECISION_MXFP8       ? TPP_RULE_FP8_MXFP8
                            : precision == TPP_PRECISION_FP8_BLOCK ? TPP_RULE_FP8_BLOCKWISE
+                           : stack->current_scaling               ? TPP_RULE_FP8_TENSORWISE
                                                                   : TPP_RULE_FP8_DELAYED;
 }
 
@@ -139,18 +141,24 @@ void tpp_rule_settings_for_job(const struct tpp_model *model, const struct tpp_j
     settings->max_position_embeddings = settings->sequence_length; /* what we write is never shorter */
     settings->global_batch_size = number(job->global_batch_size);
     settings->fp16 = job->precision == TPP_PRECISION_FP16;
-    set_fp8(job->precision, settings);
+    set_fp8(job->precision, stack, settings);
     settings->bf16 = job->precision == TPP_PRECISION_BF16 || settings->fp8 != TPP_RULE_FP8_NONE;
     if (job->mtp_num_layers > 0)
         settings->mtp_num_layers = job->mtp_num_layers;
+    settings->has_capacity_factor = settings->pad_to_capacity = job->expert_capacity_factor > 0;
     settings->narrow_state = job->optimizer == TPP_OPTIMIZER_ADAMW_BF16;
     settings->torch_fsdp2 = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && stack->engine == TPP_ENGINE_FSDP2;
+    settings->megatron_fsdp = stack->engine == TPP_ENGINE_FSDP2 &&
+                              (stack->framework == TPP_FRAMEWORK_NEMO || stack->framework == TPP_FRAMEWORK_MS_SWIFT);
+    if (settings->megatron_fsdp)
+        settings->checkpoint_format = TPP_RULE_FSDP_DTENSOR;
     settings->gradient_accumulation_fusion = !settings->torch_fsdp2;
     settings->local_transformer = stack->framework == TPP_FRAMEWORK_MEGATRON_LM && !stack->transformer_engine;
     settings->cuda_graph = stack->cuda_graphs ? TPP_RULE_GRAPH_LOCAL : TPP_RULE_GRAPH_NONE;
     settings->mcore_models = true;
     settings->overlap_p2p = stack->overlap_p2p;
     settings->pipeline_engine = stack->engine == TPP_ENGINE_DEEPSPEED_PIPELINE;
+    settings->sums_in_fp32 = stack->engine == TPP_ENGINE_DEEPSPEED && stack->gradient_bytes > stack->weight_bytes;
     settings->engine_follows_stages = stack->engine == TPP_ENGINE_DEEPSPEED;
     if (stack->framework == TPP_FRAMEWORK_HF_TRAINER && tpp_engine_is_fsdp(stack->engine))
         settings->fsdp_version = stack->engine == TPP_ENGINE_FSDP2 ? 2 : 1;
@@ -246,6 +254,9 @@ static void set_optimizer(const struct tpp_strategy *strategy, struct tpp_rule_s
     settings->cpu_offload_layers = strategy->offload_layers;
     settings->precision_aware_optimizer = settings->optimizer_cpu_offload || settings->narrow_state;
     settings->keeps_gathered_weights = settings->torch_fsdp2 && !strategy->reshard_after_forward;
+    settings->partial_fsdp =
+        settings->megatron_fsdp && (strategy->zero_stage < 3 || !strategy->reshard_after_forward ||
+                                    !strategy->overlap_grad_reduce || !strategy->overlap_param_gather);
     settings->optimizer_instances = 1;
     if (settings->distributed_optimizer && strategy->shard_group > 0 && ranks > strategy->shard_group)
         settings->optimizer_instances = (ranks + strategy->shard_group - 1) / strategy->shard_group;
@@ -264,7 +275,7 @@ static int64_t max_connections(const struct tpp_rule_settings *settings, enum tp
     bool model_parallel = settings->tensor_parallel > 1 || settings->context_parallel > 1;
     if (release < TPP_RELEASE_0_12 || settings->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED)
         return 1;
-    if (settings->torch_fsdp2)
+    if (settings->torch_fsdp2 || settings->megatron_fsdp)
         return 8;
     if (settings->compute_capability >= 10.0 && (release > TPP_RELEASE_0_12 || settings->tensor_parallel == 1))
         return 32;

@@ -72,6 +72,13 @@ extern const struct tpp_rule_group tpp_rules_accelerate; /* Hugging Face's Train
 extern const struct tpp_rule_group tpp_rules_torchtitan;
 extern const struct tpp_rule_group tpp_rules_nanotron;
 
+/* DeepSpeed without ZeRO sums in the type of the weights (engine.py, _do_optimizer_sanity_check); its pipeline engine
+ * decides by itself. */
+static inline bool tpp_rule_sums_have_stage(const struct tpp_rule_context *c)
+{
+    return !c->s->sums_in_fp32 || (c->s->zero_stage >= 1 && !c->s->pipeline_engine);
+}
+
 /* True when `a` is a multiple of `b`; false for b < 1. */
 static inline bool tpp_rule_divides(int64_t b, int64_t a)
 {

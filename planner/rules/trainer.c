@@ -47,6 +47,9 @@ static bool offload_has_stage(const struct tpp_rule_context *c)
 }
 
 static const struct tpp_rule rules[] = {
+    {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, tpp_rule_sums_have_stage,
+     "the type that gradients are summed in is chosen with ZeRO alone, and without the pipeline engine", "pp",
+     "use ZeRO stage 1 or above and one stage"},
     {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, model_is_whole,
      "there is no tensor, pipeline or expert parallelism: ZeRO shards instead", "tp pp ep", "raise the ZeRO stage"},
     {"DS", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, sequence_is_whole,

@@ -62,6 +62,9 @@ check_launch megatron-deepspeed --framework=megatron-deepspeed
 check_launch megatron-deepspeed-pipeline --framework=megatron-deepspeed --engine=deepspeed-pipeline --pipeline-parallel=4
 check_launch megatron-bridge --framework=megatron-bridge
 check_launch megatron-bridge-lora --framework=megatron-bridge --task=lora --micro-batch-size=1
+check_launch megatron-bridge-fsdp --framework=megatron-bridge --engine=fsdp2 --precision=fp8 --fp8-scaling=current \
+    --cuda-graphs --tensor-parallel=1 --zero-stage=3
+check_launch ms-swift-fp8 --framework=ms-swift --precision=fp8-block --fp8-param-gather=on
 check_launch ms-swift --framework=ms-swift --task=lora
 check_launch swift-sft --framework=ms-swift --engine=deepspeed --task=lora
 check_launch hf-trainer --framework=hf-trainer --engine=deepspeed --task=qlora

@@ -3,6 +3,7 @@
 #include "planner/launch/launch_line.h"
 #include "planner/launch/options.h"
 #include "planner/launch/plan_reading.h"
+#include "planner/rules/layout.h"
 #include "planner/rules/rules.h"
 #include "tests/support/argument_line.h"
 #include "tests/support/launch_case.h"
@@ -103,6 +104,47 @@ static void random_extras(struct tpp_random *random, struct launch_case *c)
     s->shard_group = s->zero_stage > 0 ? PICK(0, 0, 0, 0, 8) : 0;
 }
 
+/* FP8 by recipe, experts of a fixed capacity, CUDA graphs; the stack has the types of the job. */
+static void random_software(struct tpp_random *random, struct launch_case *c)
+{
+    static const double factors[] = {0, 1, 1.5};
+    struct tpp_stack *stack = &c->stack;
+    if (c->model.num_experts > 0)
+        c->job.expert_capacity_factor = factors[PICK(0, 0, 1, 2)];
+    stack->current_scaling = c->job.precision == TPP_PRECISION_FP8 && PICK(0, 0, 1) == 1;
+    tpp_stack_set_fp8_weights(stack, &c->job, PICK(0, 1) == 1);
+    if (c->request.release >= TPP_RELEASE_0_15 && PICK(0, 0, 0, 1) == 1)
+        tpp_stack_set_cuda_graphs(stack, PICK(0, 0, TPP_GRAPH_ATTENTION),
+                                  c->model.num_experts > 0 && !(c->job.expert_capacity_factor > 0));
+    if (c->strategy.last_chunk_less > 0)
+        c->strategy.account_for_loss = false;
+    if (c->request.release >= TPP_RELEASE_0_14 && c->model.num_experts == 0)
+        c->job.mtp_num_layers = PICK(0, 0, 0, 1);
+}
+
+/* PyTorch's FSDP2 instead of the distributed optimizer. */
+static void make_sharded(struct tpp_random *random, struct launch_case *c)
+{
+    struct tpp_strategy *s = &c->strategy;
+    s->pipeline_parallel = s->virtual_pipeline_stages = s->expert_parallel = 1;
+    s->microbatch_group_size = s->first_stage_layers = s->last_stage_layers = s->last_chunk_less = 0;
+    s->account_for_embedding = s->account_for_loss = false;
+    s->zero_stage = 3;
+    s->reshard_after_forward = flip(random);
+    s->overlap_grad_reduce = s->overlap_param_gather = s->align_grad_reduce = true;
+    s->offload = TPP_OFFLOAD_NONE;
+    s->offload_percent = 0;
+    s->shard_group = 0;
+    s->reduce_bucket_size = 0;
+    s->expert_overlap = s->shared_overlap = false;
+    c->model.tied_embeddings = false;
+    c->job.optimizer = TPP_OPTIMIZER_ADAMW;
+    c->job.gradient_type = TPP_GRADIENT_DEFAULT;
+    c->job.precision = (enum tpp_precision)PICK(0, 0, 3, 4, 5);
+    c->stack.engine = TPP_ENGINE_FSDP2;
+    tpp_stack_set_dtypes(&c->stack, &c->job);
+}
+
 /* What the releases before 0.8 have, and before 0.4 too. */
 static void make_old(struct launch_case *c)
 {
@@ -157,6 +199,10 @@ static void random_case(struct tpp_random *random, struct launch_case *c)
         make_old(c);
     else if (c->request.release >= TPP_RELEASE_0_8 && flip(random))
         random_extras(random, c);
+    if (c->request.release >= TPP_RELEASE_0_10 && PICK(0, 0, 0, 0, 1) == 1)
+        make_sharded(random, c);
+    else if (c->request.release >= TPP_RELEASE_0_9)
+        random_software(random, c);
 }
 
 static void check_options_exist(const struct script_run *run, enum tpp_release release, size_t first)
@@ -200,8 +246,9 @@ static void check_same_plan(const struct launch_case *c, const struct tpp_rule_s
     assert_int_equal(s->micro_batch_size, plan->micro_batch_size);
     assert_int_equal(s->global_batch_size, c->job.global_batch_size);
     assert_int_equal(s->sequence_parallel, plan->sequence_parallel);
-    assert_int_equal(s->distributed_optimizer, plan->zero_stage > 0);
-    assert_int_equal(s->overlap_grad_reduce, plan->overlap_grad_reduce);
+    assert_int_equal(s->torch_fsdp2, c->stack.engine == TPP_ENGINE_FSDP2);
+    assert_int_equal(s->distributed_optimizer, plan->zero_stage > 0 && !s->torch_fsdp2);
+    assert_int_equal(s->overlap_grad_reduce, plan->overlap_grad_reduce && !s->torch_fsdp2);
     assert_int_equal(s->align_grad_reduce, plan->align_grad_reduce || !plan->overlap_grad_reduce);
     assert_int_equal(s->optimizer_cpu_offload, plan->offload == TPP_OFFLOAD_OPTIMIZER);
     if (s->optimizer_cpu_offload)
@@ -210,7 +257,8 @@ static void check_same_plan(const struct launch_case *c, const struct tpp_rule_s
     assert_int_equal(s->recompute, plan->recompute);
     assert_int_equal(s->fp16, c->job.precision == TPP_PRECISION_FP16);
     assert_int_equal(s->num_layers, c->model.num_layers);
-    int64_t chunks = s->virtual_stages_per_rank != TPP_RULE_UNSET    ? s->virtual_stages_per_rank
+    int64_t chunks = s->pipeline_layout != NULL ? tpp_layout_read(s->pipeline_layout).num_stages / stages
+                     : s->virtual_stages_per_rank != TPP_RULE_UNSET  ? s->virtual_stages_per_rank
                      : s->layers_per_virtual_stage != TPP_RULE_UNSET ? slots / stages / s->layers_per_virtual_stage
                                                                      : 1;
     assert_int_equal(chunks, plan->virtual_pipeline_stages);
@@ -232,6 +280,10 @@ static struct tpp_strategy as_written(const struct launch_case *c)
         s.context_kind = TPP_CONTEXT_RING;
     if (s.context_kind != TPP_CONTEXT_HYBRID)
         s.ulysses_parallel = 0;
+    if (s.pipeline_parallel * s.virtual_pipeline_stages == 2 && s.account_for_embedding && s.last_chunk_less > 0) {
+        s.account_for_embedding = false; /* two chunks: one is longer than the other */
+        s.last_chunk_less--;
+    }
     if ((uint64_t)s.shard_group == (uint64_t)s.data_parallel * s.context_parallel)
         s.shard_group = 0; /* one group of all ranks */
     if (s.recompute != TPP_RECOMPUTE_FULL) {
@@ -273,6 +325,13 @@ static void check_same_stack(const struct launch_case *c, const struct tpp_stack
     assert_int_equal(read->loss_kernel, c->stack.loss_kernel);
     assert_int_equal(read->transformer_engine, c->stack.transformer_engine);
     assert_int_equal(read->vocabulary_multiple, c->stack.vocabulary_multiple);
+    assert_int_equal(read->current_scaling, c->stack.current_scaling);
+    assert_int_equal(read->fp8_weights, c->stack.fp8_weights);
+    assert_int_equal(read->gathered_linear_bytes, c->stack.gathered_linear_bytes);
+    assert_int_equal(read->cuda_graphs, c->stack.cuda_graphs);
+    assert_int_equal(read->graph_parts, c->stack.graph_parts);
+    assert_int_equal(read->gradient_bytes, c->stack.gradient_bytes);
+    assert_int_equal(read->reduce_bytes, c->stack.reduce_bytes);
     if (c->strategy.virtual_pipeline_stages > 1)
         assert_int_equal(read->overlap_p2p, c->stack.overlap_p2p);
     if (c->request.release >= TPP_RELEASE_0_11) /* before, one switch stands for both flash kernels */
@@ -330,6 +389,8 @@ static void check_reads_back(const struct launch_case *c, const char *text)
     assert_int_equal(read.job.precision, c->job.precision);
     assert_int_equal(read.job.optimizer, c->job.optimizer);
     assert_int_equal(read.job.gradient_type, c->job.gradient_type);
+    assert_int_equal(read.job.mtp_num_layers, c->job.mtp_num_layers);
+    assert_true(read.job.expert_capacity_factor == c->job.expert_capacity_factor);
     tpp_problems_release(&problems);
     tpp_arguments_release(&arguments);
     tpp_shell_free(script);
@@ -357,9 +418,87 @@ static void check_script(const struct launch_case *c, const char *script)
     script_run_release(&run);
 }
 
+static bool shortens_the_last_chunk(const struct launch_case *c)
+{
+    return c->strategy.last_chunk_less > 0;
+}
+
+static bool drops_tokens(const struct launch_case *c)
+{
+    return c->job.expert_capacity_factor > 0;
+}
+
+static bool scales_by_itself(const struct launch_case *c)
+{
+    return c->stack.current_scaling;
+}
+
+static bool scales_blocks(const struct launch_case *c)
+{
+    return c->job.precision == TPP_PRECISION_FP8_BLOCK;
+}
+
+static bool scales_32(const struct launch_case *c)
+{
+    return c->job.precision == TPP_PRECISION_MXFP8;
+}
+
+static bool keeps_fp8_weights(const struct launch_case *c)
+{
+    return c->stack.fp8_weights;
+}
+
+static bool captures_graphs(const struct launch_case *c)
+{
+    return c->stack.cuda_graphs;
+}
+
+static bool shards_weights(const struct launch_case *c)
+{
+    return c->stack.engine == TPP_ENGINE_FSDP2;
+}
+
+static bool offloads(const struct launch_case *c)
+{
+    return c->strategy.offload == TPP_OFFLOAD_OPTIMIZER;
+}
+
+static bool dispatches_otherwise(const struct launch_case *c)
+{
+    return c->strategy.dispatch != TPP_DISPATCH_ALL_TO_ALL;
+}
+
+static bool groups_micro_batches(const struct launch_case *c)
+{
+    return c->strategy.microbatch_group_size > 0;
+}
+
+static bool predicts_more_tokens(const struct launch_case *c)
+{
+    return c->job.mtp_num_layers > 0;
+}
+
+/* Each must be among the plans that were written. */
+static const struct {
+    const char *name;
+    bool (*is_used)(const struct launch_case *c);
+} axes[] = {{"a shorter last chunk", shortens_the_last_chunk},
+            {"token drop", drops_tokens},
+            {"current scaling", scales_by_itself},
+            {"block scaling", scales_blocks},
+            {"MXFP8", scales_32},
+            {"FP8 weights", keeps_fp8_weights},
+            {"CUDA graphs", captures_graphs},
+            {"FSDP2", shards_weights},
+            {"offload", offloads},
+            {"other dispatchers", dispatches_otherwise},
+            {"groups of micro-batches", groups_micro_batches},
+            {"multi-token prediction", predicts_more_tokens}};
+#define NUM_AXES (sizeof axes / sizeof *axes)
+
 static void test_what_is_written_is_the_plan_and_runs(void **state)
 {
-    unsigned written = 0, by_release[TPP_RELEASE_COUNT] = {0};
+    unsigned written = 0, by_release[TPP_RELEASE_COUNT] = {0}, by_axis[NUM_AXES] = {0};
     (void)state;
     for (uint64_t seed = 1; seed <= NUM_CASES; seed++) {
         struct tpp_random random = {seed};
@@ -374,6 +513,8 @@ static void test_what_is_written_is_the_plan_and_runs(void **state)
             print_message("# seed %llu\n", (unsigned long long)seed);
             check_script(&c, tpp_text_get(&script));
             check_reads_back(&c, tpp_text_get(&script));
+            for (size_t i = 0; i < NUM_AXES; i++)
+                by_axis[i] += axes[i].is_used(&c);
             by_release[c.request.release]++;
             written++;
         } else {
@@ -384,6 +525,10 @@ static void test_what_is_written_is_the_plan_and_runs(void **state)
     }
     print_message("# %u written\n", written);
     assert_true(written >= MIN_WRITTEN);
+    for (size_t i = 0; i < NUM_AXES; i++) {
+        if (by_axis[i] == 0)
+            fail_msg("no plan with %s was written", axes[i].name);
+    }
     for (int release = TPP_RELEASE_23_04; release <= TPP_RELEASE_MAIN; release++)
         assert_true(by_release[release] > 0);
 }

@@ -34,7 +34,9 @@ static const struct reader readers[] = {
     {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_ENGINE_DEEPSPEED, "torchrun"},
     {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_ENGINE_DEEPSPEED_PIPELINE, "torchrun"},
     {TPP_FRAMEWORK_NEMO, TPP_ENGINE_MEGATRON, "torchrun"},
+    {TPP_FRAMEWORK_NEMO, TPP_ENGINE_FSDP2, "torchrun"},
     {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_MEGATRON, "megatron"},
+    {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_FSDP2, "megatron"},
     {TPP_FRAMEWORK_MS_SWIFT, TPP_ENGINE_DEEPSPEED, "swift"},
     {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_DEEPSPEED, "torchrun"},
     {TPP_FRAMEWORK_HF_TRAINER, TPP_ENGINE_FSDP1, "accelerate"},
@@ -47,6 +49,12 @@ static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t c
 }
 #define PICK(...)                                                                                                      \
     pick(random, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+/* Megatron's own layers and options, with its optimizer or its FSDP. */
+static bool is_core(const struct reader *reader)
+{
+    return reader->framework == TPP_FRAMEWORK_NEMO || *reader->program == 'm';
+}
 
 static bool has_plain_layers(const struct reader *reader)
 {
@@ -72,7 +80,7 @@ static void random_model(struct tpp_random *random, const struct reader *reader,
 static void random_strategy(struct tpp_random *random, const struct reader *reader, struct launch_case *c)
 {
     struct tpp_strategy *s = &c->strategy;
-    const bool is_plain = has_plain_layers(reader), is_megatron = reader->engine == TPP_ENGINE_MEGATRON;
+    const bool is_plain = has_plain_layers(reader), is_megatron = is_core(reader);
     *s = tpp_strategy_defaults();
     s->tensor_parallel = is_plain ? 1 : PICK(1, 2, 4, 8);
     s->pipeline_parallel = is_plain ? 1 : PICK(1, 1, 2, 4);
@@ -108,7 +116,11 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
         if (reader->framework == TPP_FRAMEWORK_NEMO)
             s->dispatch = (enum tpp_dispatch)PICK(0, 0, 1, 2);
     }
-    if (tpp_engine_is_fsdp(reader->engine)) {
+    if (tpp_engine_is_fsdp(reader->engine) && is_megatron) {
+        s->zero_stage = 3;
+        s->overlap_grad_reduce = s->overlap_param_gather = true;
+        s->align_grad_reduce = PICK(0, 1) == 1;
+    } else if (tpp_engine_is_fsdp(reader->engine)) {
         s->tensor_parallel = PICK(1, 1, 1, 2, 4);
         s->sequence_parallel = false;
         s->context_kind = (enum tpp_context_kind)PICK(0, 1, 2);
@@ -118,7 +130,30 @@ static void random_strategy(struct tpp_random *random, const struct reader *read
         s->overlap_grad_reduce = s->overlap_param_gather = PICK(0, 1, 1, 1, 1) == 1;
         s->reduce_bucket_size = s->allgather_bucket_size = 0;
     }
+    if (reader->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED && s->pipeline_parallel > 1 && PICK(0, 0, 1) == 1) {
+        s->schedule = TPP_SCHEDULE_ZB_H1;
+        s->sequence_parallel = false;
+    }
     s->balanced_split = !is_megatron && c->model.num_layers % s->pipeline_parallel != 0;
+}
+
+/* Where the plan's kernels and number formats are not the framework's own; the stack has its defaults. */
+static void random_stack(struct tpp_random *random, const struct reader *reader, struct launch_case *c)
+{
+    if (is_core(reader) && tpp_precision_is_fp8(c->job.precision)) {
+        c->stack.current_scaling = c->job.precision == TPP_PRECISION_FP8 && PICK(0, 1) == 1;
+        tpp_stack_set_fp8_weights(&c->stack, &c->job, PICK(0, 1) == 1);
+    }
+    if (reader->framework == TPP_FRAMEWORK_NEMO) {
+        c->stack.vocabulary_multiple = PICK(128, 128, 256);
+        if (c->job.task == TPP_TASK_PRETRAIN && PICK(0, 0, 1) == 1)
+            tpp_stack_set_cuda_graphs(
+                &c->stack,
+                PICK(0, TPP_GRAPH_ATTENTION, c->model.num_experts > 0 ? TPP_GRAPH_ATTENTION | TPP_GRAPH_ROUTER : 0),
+                c->model.num_experts > 0 && !(c->job.expert_capacity_factor > 0));
+    }
+    if (reader->engine == TPP_ENGINE_DEEPSPEED && c->job.gradient_type == TPP_GRADIENT_DEFAULT && PICK(0, 0, 0, 1) == 1)
+        c->stack.reduce_bytes = 4; /* sent in fp32, and not summed */
 }
 
 /* What only the Megatron side of a framework can say. */
@@ -138,9 +173,12 @@ static void random_megatron(struct tpp_random *random, struct launch_case *c)
     s->last_stage_layers = is_piped ? PICK(0, 0, 0, 6) : 0;
     s->account_for_embedding = is_piped && PICK(0, 0, 0, 1) == 1;
     s->account_for_loss = s->account_for_embedding;
-    s->last_chunk_less = is_piped ? PICK(0, 0, 0, 0, 1) : 0;
+    s->last_chunk_less = is_piped ? PICK(0, 0, 0, 0, 1, 2) : 0;
+    if (s->last_chunk_less > 0)
+        s->account_for_loss = false;
+    c->job.mtp_num_layers = is_piped && c->job.task < TPP_TASK_LORA ? PICK(0, 0, 0, 0, 1) : 0;
     s->reduce_bucket_size = s->overlap_grad_reduce ? PICK(0, 0, 200000000) : 0;
-    s->shard_group = s->zero_stage > 0 ? PICK(0, 0, 0, 0, 8) : 0;
+    s->shard_group = s->zero_stage > 0 && s->zero_stage < 3 ? PICK(0, 0, 0, 0, 8) : 0;
     c->hardware.gpu.fp8_flops_per_second = 2e15;
     c->job.precision = (enum tpp_precision)PICK(0, 0, 0, 1, 3, 4, 5);
     s->ulysses_parallel = 0;
@@ -153,7 +191,9 @@ static void random_megatron(struct tpp_random *random, struct launch_case *c)
 /* Types of moments and gradients: the framework's own choice, or another that it has. */
 static void random_state_types(struct tpp_random *random, const struct reader *reader, struct tpp_job *job)
 {
-    const bool is_megatron = reader->engine == TPP_ENGINE_MEGATRON;
+    const bool is_megatron = is_core(reader);
+    if (reader->engine == TPP_ENGINE_DEEPSPEED && PICK(0, 0, 1) == 1)
+        job->gradient_type = TPP_GRADIENT_FP32;
     if (reader->framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED || PICK(0, 0, 1) == 0)
         return;
     job->optimizer = is_megatron ? TPP_OPTIMIZER_ADAMW_BF16 : TPP_OPTIMIZER_ADAMW_8BIT;
@@ -165,6 +205,7 @@ static void random_state_types(struct tpp_random *random, const struct reader *r
 
 static void random_case(struct tpp_random *random, const struct reader *reader, struct launch_case *c)
 {
+    static const double factors[] = {0, 0, 1, 1.25};
     launch_case_init(c);
     for (int i = 0; i < TPP_FLASH_KERNEL_COUNT; i++)
         c->hardware.gpu.flash_forward_fraction[i] = 0.5;
@@ -177,11 +218,14 @@ static void random_case(struct tpp_random *random, const struct reader *reader, 
     c->job.lora_targets = (enum tpp_lora_targets)PICK(0, 1, 2, 3);
     random_model(random, reader, &c->model);
     random_strategy(random, reader, c);
-    if (reader->engine == TPP_ENGINE_MEGATRON)
+    if (c->model.num_experts > 0)
+        c->job.expert_capacity_factor = factors[PICK(0, 1, 2, 3)];
+    if (is_core(reader))
         random_megatron(random, c);
     random_state_types(random, reader, &c->job);
     tpp_stack_defaults(reader->framework, &c->hardware.gpu, &c->job, &c->stack);
     tpp_stack_set_engine(&c->stack, reader->engine, &c->hardware.gpu, &c->job);
+    random_stack(random, reader, c);
     snprintf(c->model.name, sizeof c->model.name, "%.60s", hostile);
     snprintf(c->hardware.name, sizeof c->hardware.name, "%.60s", hostile);
     c->request.job_name = c->request.note = hostile;
@@ -197,6 +241,10 @@ static struct tpp_strategy as_written(const struct launch_case *c)
         s.expert_tensor_parallel = s.expert_parallel = 1;
     if (s.context_parallel == 1)
         s.context_kind = TPP_CONTEXT_RING;
+    if (s.pipeline_parallel * s.virtual_pipeline_stages == 2 && s.account_for_embedding && s.last_chunk_less > 0) {
+        s.account_for_embedding = false; /* two chunks: one is longer than the other */
+        s.last_chunk_less--;
+    }
     if ((uint64_t)s.shard_group == (uint64_t)s.data_parallel * s.context_parallel)
         s.shard_group = 0; /* one group of all ranks */
     if (s.recompute != TPP_RECOMPUTE_FULL) {
@@ -223,14 +271,13 @@ static enum tpp_code read_line(const struct reader *reader, struct tpp_launch_li
         return tpp_deepspeed_read(line->arguments, script, arguments, settings, problems, NULL);
     if (reader->framework == TPP_FRAMEWORK_NEMO)
         return tpp_bridge_read(line->arguments, script, arguments, settings, problems, NULL);
-    if (reader->engine == TPP_ENGINE_MEGATRON)
+    if (is_core(reader))
         return tpp_swift_read(line->arguments, script, line->entry, arguments, settings, problems, NULL);
     const enum tpp_code code =
         tpp_trainer_read(line->arguments, script, line->entry, reader->framework == TPP_FRAMEWORK_MS_SWIFT, arguments,
                          settings, problems, NULL);
-    return code == TPP_OK && tpp_engine_is_fsdp(reader->engine)
-               ? tpp_accelerate_read(line, script, settings, problems, NULL)
-               : code;
+    return code == TPP_OK && *reader->program == 'a' ? tpp_accelerate_read(line, script, settings, problems, NULL)
+                                                     : code;
 }
 
 static void check_same_strategy(const struct launch_case *c, const struct tpp_strategy *read)
@@ -244,6 +291,21 @@ static void check_same_strategy(const struct launch_case *c, const struct tpp_st
     assert_string_equal(tpp_text_get(&found), tpp_text_get(&expected));
     tpp_text_release(&expected);
     tpp_text_release(&found);
+}
+
+static void check_same_stack(const struct launch_case *c, const struct tpp_stack *read)
+{
+    const struct tpp_stack *stack = &c->stack;
+    assert_int_equal(read->current_scaling, stack->current_scaling);
+    assert_int_equal(read->fp8_weights, stack->fp8_weights);
+    assert_int_equal(read->gathered_linear_bytes, stack->gathered_linear_bytes);
+    assert_int_equal(read->cuda_graphs, stack->cuda_graphs);
+    assert_int_equal(read->graph_parts, stack->graph_parts);
+    assert_int_equal(read->vocabulary_multiple, stack->vocabulary_multiple);
+    if (read->engine != stack->engine) /* the pipeline engine, by the number of stages */
+        return;
+    assert_int_equal(read->gradient_bytes, stack->gradient_bytes);
+    assert_int_equal(read->reduce_bytes, stack->reduce_bytes);
 }
 
 static void check_same_job(const struct reader *reader, const struct launch_case *c,
@@ -272,6 +334,9 @@ static void check_same_job(const struct reader *reader, const struct launch_case
     assert_true(read->stack.engine != c->stack.engine || read->stack.optimizer_bytes == c->stack.optimizer_bytes);
     assert_int_equal(read->stack.attention, c->stack.attention);
     assert_int_equal(read->stack.loss_kernel, c->stack.loss_kernel);
+    assert_true(read->job.expert_capacity_factor == c->job.expert_capacity_factor);
+    assert_int_equal(read->job.mtp_num_layers, c->job.mtp_num_layers);
+    check_same_stack(c, &read->stack);
 }
 
 static void check_reads_back(const struct reader *reader, const struct launch_case *c, const char *text)
@@ -347,7 +412,7 @@ static void check_runs(const struct reader *reader, const struct launch_case *c,
         assert_int_equal(atoi(script_run_variable(&run, "NNODES")), c->request.num_nodes);
         assert_string_equal(script_run_variable(&run, "NODE_RANK"), c->request.slurm ? "3" : "1");
     }
-    if (tpp_engine_is_fsdp(reader->engine)) {
+    if (*reader->program == 'a') {
         assert_string_equal(script_run_value(&run, "--machine_rank"), c->request.slurm ? "3" : "1");
         assert_non_null(script_run_file(&run, "accelerate.yaml"));
     }
@@ -361,7 +426,44 @@ static void check_runs(const struct reader *reader, const struct launch_case *c,
     script_run_release(&run);
 }
 
-static void check_reader(const struct reader *reader)
+#define LM_SIDE (1u << TPP_FRAMEWORK_NEMO | 1u << TPP_FRAMEWORK_MS_SWIFT)
+#define ZERO_SIDE                                                                                                      \
+    (1u << TPP_FRAMEWORK_MEGATRON_DEEPSPEED | 1u << TPP_FRAMEWORK_HF_TRAINER | 1u << TPP_FRAMEWORK_MS_SWIFT)
+
+/* Number of the plans written that use a part of the plan; each framework that has it must have written some. */
+struct axis {
+    const char *name;
+    unsigned frameworks; /* that have it: bits 1 << TPP_FRAMEWORK_... */
+    unsigned written[TPP_FRAMEWORK_COUNT];
+};
+
+static void count_axes(const struct launch_case *c, struct axis *axes)
+{
+    const struct tpp_strategy *s = &c->strategy;
+    const struct tpp_stack *stack = &c->stack;
+    const bool is_used[] = {
+        c->job.precision == TPP_PRECISION_FP8 && stack->current_scaling,
+        c->job.precision == TPP_PRECISION_FP8 && !stack->current_scaling,
+        c->job.precision == TPP_PRECISION_FP8_BLOCK,
+        c->job.precision == TPP_PRECISION_MXFP8,
+        stack->fp8_weights,
+        s->last_chunk_less > 0,
+        c->job.expert_capacity_factor > 0,
+        tpp_engine_is_fsdp(stack->engine),
+        s->offload == TPP_OFFLOAD_OPTIMIZER,
+        s->dispatch != TPP_DISPATCH_ALL_TO_ALL,
+        s->microbatch_group_size > 0,
+        s->schedule == TPP_SCHEDULE_ZB_H1,
+        stack->cuda_graphs,
+        c->job.mtp_num_layers > 0,
+        c->job.gradient_type != TPP_GRADIENT_DEFAULT,
+        s->recompute_modules != 0,
+    };
+    for (size_t i = 0; i < sizeof is_used / sizeof *is_used; i++)
+        axes[i].written[stack->framework] += is_used[i];
+}
+
+static void check_reader(const struct reader *reader, struct axis *axes)
 {
     unsigned written = 0;
     for (uint64_t seed = 1; seed <= NUM_CASES; seed++) {
@@ -379,6 +481,7 @@ static void check_reader(const struct reader *reader)
             if (written % 8 == 0) /* a process each */
                 check_runs(reader, &c, tpp_text_get(&script));
             check_reads_back(reader, &c, tpp_text_get(&script));
+            count_axes(&c, axes);
             written++;
         } else {
             assert_true(err.code == TPP_E_UNSUPPORTED || err.code == TPP_E_STRATEGY || err.code == TPP_E_NOT_BUILT);
@@ -392,9 +495,33 @@ static void check_reader(const struct reader *reader)
 
 static void test_what_is_written_runs_and_reads_back(void **state)
 {
+    struct axis axes[] = {
+        {"current scaling", LM_SIDE, {0}},
+        {"delayed scaling", LM_SIDE, {0}},
+        {"block scaling", LM_SIDE, {0}},
+        {"MXFP8", LM_SIDE, {0}},
+        {"FP8 weights", LM_SIDE, {0}},
+        {"a shorter last chunk", LM_SIDE, {0}},
+        {"token drop", LM_SIDE | 1u << TPP_FRAMEWORK_MEGATRON_DEEPSPEED, {0}},
+        {"FSDP", LM_SIDE | 1u << TPP_FRAMEWORK_HF_TRAINER, {0}},
+        {"offload", LM_SIDE | ZERO_SIDE, {0}},
+        {"other dispatchers", LM_SIDE, {0}},
+        {"groups of micro-batches", LM_SIDE, {0}},
+        {"a zero-bubble schedule", 1u << TPP_FRAMEWORK_MEGATRON_DEEPSPEED, {0}},
+        {"CUDA graphs", 1u << TPP_FRAMEWORK_NEMO, {0}},
+        {"multi-token prediction", LM_SIDE, {0}},
+        {"another type of gradients", LM_SIDE | ZERO_SIDE, {0}},
+        {"single modules", LM_SIDE, {0}},
+    };
     (void)state;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        check_reader(&readers[i]);
+        check_reader(&readers[i], axes);
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        for (int framework = 0; framework < TPP_FRAMEWORK_COUNT; framework++)
+            if ((axes[i].frameworks >> framework & 1) && axes[i].written[framework] == 0)
+                fail_msg("no plan with %s was written for %s", axes[i].name,
+                         tpp_framework_name((enum tpp_framework)framework));
+    }
 }
 
 int main(void)

@@ -1,12 +1,15 @@
 /* Command lines of Megatron-Bridge's run_recipe.py: options and overrides, in the order of precedence of its source. */
 #include "costmodel/model/presets.h"
+#include "hwprofiles/profiles.h"
 #include "planner/launch/bridge_arguments.h"
 #include "planner/launch/launch_line.h"
+#include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -77,7 +80,8 @@ static void test_values_in_the_grammar_of_hydra(void **state)
         &r, "srun python run_recipe.py --recipe qwen25_7b_peft_1gpu_h100_bf16_config \\\n"
             " '++model.recompute_granularity=\"selective\"' +model.recompute_modules=[core_attn,moe_act] \\\n"
             " model.virtual_pipeline_model_parallel_size=4 model.virtual_pipeline_model_parallel_size=null \\\n"
-            " ddp.overlap_grad_reduce=True dist.align_grad_reduce=false 'peft.target_modules=[linear_qkv, linear_proj]' peft.dim=8 \\\n"
+            " ddp.overlap_grad_reduce=True dist.align_grad_reduce=false 'peft.target_modules=[linear_qkv, "
+            "linear_proj]' peft.dim=8 \\\n"
             " mixed_precision=bf16-with-fp8-subchannel-scaling-mixed 'optimizer.lr=${oc.env:LR}' comm_overlap=null \\\n"
             " 'logger.wandb_project=a=b'");
     const struct tpp_rule_settings *rules = &r.settings.rules;
@@ -151,6 +155,139 @@ static void test_types_of_gradients_and_moments(void **state)
                     " mixed_precision.grad_reduce_in_fp32=false");
     assert_true(r.settings.gradients_in_bf16);
     release_reading(&r);
+}
+
+#define START "torchrun --nproc_per_node=8 run_recipe.py --model llama31_8b --mode pretrain "
+
+/* Of its mixed_precision.py: the recipe functions, and the defaults of the dataclass. */
+static void test_precisions_by_name_and_in_full(void **state)
+{
+    static const struct {
+        const char *value;
+        enum tpp_rule_fp8 format;
+        enum tpp_rule_fp8_recipe recipe;
+        bool keeps_weights;
+    } cases[] = {
+        {"bf16_with_fp8_delayed_scaling_mixed", TPP_RULE_FP8_HYBRID, TPP_RULE_FP8_DELAYED, true},
+        {"bf16-with-fp8-current-scaling-mixed", TPP_RULE_FP8_HYBRID, TPP_RULE_FP8_TENSORWISE, true},
+        {"bf16_with_fp8_subchannel_scaling_mixed", TPP_RULE_FP8_HYBRID, TPP_RULE_FP8_BLOCKWISE, false},
+        {"bf16_with_mxfp8_mixed", TPP_RULE_FP8_E4M3, TPP_RULE_FP8_MXFP8, true},
+        {"nemotron_h_bf16_with_fp8_current_scaling_mixed", TPP_RULE_FP8_HYBRID, TPP_RULE_FP8_TENSORWISE, true},
+        {"nanov2_bf16_with_fp8_current_scaling_mixed", TPP_RULE_FP8_HYBRID, TPP_RULE_FP8_BLOCKWISE, true},
+        {"'{_target_: a.MixedPrecisionConfig, bf16: true, fp8: hybrid}'", TPP_RULE_FP8_HYBRID, TPP_RULE_FP8_TENSORWISE,
+         false},
+        {"'{fp8_recipe:delayed,fp8:e4m3,fp8_param:true}'", TPP_RULE_FP8_E4M3, TPP_RULE_FP8_DELAYED, true},
+        {"bf16_with_mxfp8_mixed mixed_precision.fp8_param_gather=false", TPP_RULE_FP8_E4M3, TPP_RULE_FP8_MXFP8, false},
+        {"bf16_with_fp8_delayed_scaling_mixed mixed_precision.fp8_recipe=blockwise", TPP_RULE_FP8_HYBRID,
+         TPP_RULE_FP8_BLOCKWISE, true},
+        {"bf16_mixed", TPP_RULE_FP8_NONE, TPP_RULE_FP8_DELAYED, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reading r;
+        char text[512];
+        snprintf(text, sizeof text, START "mixed_precision=%s", cases[i].value);
+        read_script(&r, text);
+        assert_int_equal(r.settings.rules.fp8, cases[i].format);
+        if (cases[i].format != TPP_RULE_FP8_NONE)
+            assert_int_equal(r.settings.rules.fp8_recipe, cases[i].recipe);
+        assert_int_equal(r.settings.rules.fp8_param_gather, cases[i].keeps_weights);
+        assert_true(r.settings.rules.bf16 && !r.settings.rules.fp16);
+        release_reading(&r);
+    }
+}
+
+/* TransformerConfig.__post_init__: the chunks may be said beside a layout, when they are its own. */
+static void test_a_layout_and_its_chunks(void **state)
+{
+    static const char *const chunks[] = {"2", "null", "3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        struct reading r;
+        char text[512];
+        snprintf(text, sizeof text,
+                 START "-pp 2 'model.pipeline_model_parallel_layout=\"Et*8|(t*9|)*2t*6L\"' "
+                       "model.virtual_pipeline_model_parallel_size=%s",
+                 chunks[i]);
+        read_script(&r, text);
+        assert_string_equal(r.settings.rules.pipeline_layout, "Et*8|(t*9|)*2t*6L");
+        r.settings.rules.world_size = 8;
+        tpp_swift_set_shape(&r.settings, tpp_model_preset("llama3.1-8b"));
+        tpp_megatron_find_violations(&r.arguments, &r.settings.rules, TPP_RELEASE_NEWEST, 1, &r.problems);
+        assert_int_equal(find(&r, "ML-22") != NULL, i == 2); /* the layout has 4 chunks on 2 ranks */
+        release_reading(&r);
+    }
+}
+
+static void test_capacity_graphs_and_fsdp(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "torchrun run_recipe.py --model qwen3_30b_a3b --mode pretrain model.moe_expert_capacity_factor=1.1 "
+                    "model.moe_pad_expert_input_to_capacity=true model.cuda_graph_scope=[moe_router,moe_preprocess] "
+                    "model.cuda_graph_impl=transformer_engine ddp.use_megatron_fsdp=true "
+                    "ddp.data_parallel_sharding_strategy=optim_grads_params checkpoint.ckpt_format=fsdp_dtensor");
+    assert_true(r.settings.rules.has_capacity_factor && r.settings.rules.pad_to_capacity);
+    assert_int_equal(r.settings.rules.cuda_graph, TPP_RULE_GRAPH_TE);
+    assert_int_equal(r.settings.graph_parts, TPP_GRAPH_ROUTER);
+    assert_true(r.settings.rules.megatron_fsdp);
+    assert_int_equal(r.settings.sharding, TPP_MEGATRON_SHARD_PARAMETERS);
+    assert_int_equal(r.settings.rules.checkpoint_format, TPP_RULE_FSDP_DTENSOR);
+    release_reading(&r);
+    read_script(&r, START "model.cuda_graph_scope=[full_iteration] model.cuda_graph_impl=local");
+    assert_int_equal(r.settings.rules.cuda_graph, TPP_RULE_GRAPH_FULL_ITERATION);
+    release_reading(&r);
+    /* Of megatron.bridge.recipes.qwen.h100.qwen3_moe, which recomputes. */
+    read_script(&r, "torchrun run_recipe.py --recipe qwen3_30b_a3b_pretrain_8gpu_h100_bf16_config \\\n"
+                    "  model.recompute_granularity=null model.recompute_method=null model.recompute_num_layers=null");
+    assert_int_equal(r.settings.rules.recompute, TPP_RULE_GRANULARITY_NONE);
+    assert_int_equal(r.settings.rules.recompute_method, TPP_RULE_METHOD_NONE);
+    release_reading(&r);
+}
+
+/* Field case C22: 151669 = 13 * 11667 - 2 has no factor 4; up to a multiple of 4 * 128 it is 297 * 512 = 152064, up to
+ * one of 4 (its own divisor is 1, being odd) 151672. GPTModelProvider.provide pads where should_pad_vocab is true. */
+static void test_the_vocabulary_is_padded_where_it_is_asked_for(void **state)
+{
+    static const struct {
+        const char *words;
+        const char *code;
+        enum tpp_severity severity;
+        const char *text;
+        uint32_t multiple;
+    } cases[] = {
+        {"", "vocabulary-parts", TPP_SEVERITY_WARNING, "does not divide over tp = 4", 128},
+        {"model.should_pad_vocab=false", "vocabulary-parts", TPP_SEVERITY_ERROR, "is not padded", 1},
+        {"model.should_pad_vocab=true model.make_vocab_size_divisible_by=128", "padded-vocabulary", TPP_SEVERITY_INFO,
+         "from 151669 to 152064", 128},
+        {"model.should_pad_vocab=true", "odd-vocabulary", TPP_SEVERITY_WARNING, "from 151669 to 151672", 1},
+    };
+    struct tpp_model model = *tpp_model_preset("qwen3-4b");
+    struct tpp_hardware hardware;
+    (void)state;
+    assert_int_equal(tpp_hardware_find("dgx-h100", &hardware, NULL), TPP_OK);
+    model.vocab_size = 151669;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reading r;
+        struct tpp_plan_reading plan;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "torchrun --nproc_per_node=4 run_recipe.py --model qwen3_4b --mode pretrain -tp 4 %s", cases[i].words);
+        read_script(&r, text);
+        r.settings.rules.world_size = 4;
+        tpp_swift_set_shape(&r.settings, &model);
+        assert_int_equal(tpp_plan_from_megatron(&r.settings, &r.arguments, TPP_RELEASE_NEWEST, &hardware, &model, "m",
+                                                &plan, &r.problems, NULL),
+                         TPP_OK);
+        const struct tpp_problem *problem = find(&r, cases[i].code);
+        assert_non_null(problem);
+        assert_int_equal(problem->severity, cases[i].severity);
+        assert_non_null(strstr(problem->message, cases[i].text));
+        if (strcmp(cases[i].code, "vocabulary-parts") == 0)
+            assert_non_null(strstr(problem->hint, "152064"));
+        assert_int_equal(plan.stack.vocabulary_multiple, cases[i].multiple);
+        release_reading(&r);
+    }
 }
 
 static void test_overrides_of_the_shape(void **state)
@@ -276,6 +413,10 @@ int main(void)
         cmocka_unit_test(test_values_in_the_grammar_of_hydra),
         cmocka_unit_test(test_broken_rules_and_keys_at_their_lines),
         cmocka_unit_test(test_types_of_gradients_and_moments),
+        cmocka_unit_test(test_precisions_by_name_and_in_full),
+        cmocka_unit_test(test_a_layout_and_its_chunks),
+        cmocka_unit_test(test_capacity_graphs_and_fsdp),
+        cmocka_unit_test(test_the_vocabulary_is_padded_where_it_is_asked_for),
         cmocka_unit_test(test_overrides_of_the_shape),
         cmocka_unit_test(test_a_size_cannot_be_null),
         cmocka_unit_test(test_a_known_recipe_sets_its_sizes),

@@ -196,7 +196,8 @@ static void test_factors_of_the_batch_are_shown_with_what_is_missing(void **stat
           "--fp16", "DS-1");
 }
 
-/* Field case C13: 28 heads do not divide by 8 sequence-parallel ranks; 1, 2, 4, 28 do, and 7, 14 where the world does. */
+/* Field case C13: 28 heads do not divide by 8 sequence-parallel ranks; 1, 2, 4, 28 do, and 7, 14 where the world does.
+ */
 static void test_ulysses_cuts_heads(void **state)
 {
     struct reading r;
@@ -343,6 +344,55 @@ static void test_agrees_with_the_lines(void **state)
     reference_lines_agree(names, sizeof names / sizeof *names, compare);
 }
 
+/* engine.py: both decide by themselves what they are not told; the newest refuses a mix without ZeRO (pull request
+ * 7515). 16 bytes of states have an fp32 copy of the gradients that is not needed when they are summed in fp32. */
+static void test_types_of_gradients(void **state)
+{
+    static const struct {
+        const char *keys;
+        int stage;
+        enum tpp_gradient_type type;
+        uint32_t gradient_bytes, reduce_bytes, optimizer_bytes;
+        const char *code;
+    } cases[] = {
+        {"", 2, TPP_GRADIENT_DEFAULT, 2, 2, 16, NULL},
+        {"\"data_types\":{\"grad_accum_dtype\":\"fp32\"},\"communication_data_type\":\"FP32\",", 2, TPP_GRADIENT_FP32,
+         4, 4, 12, NULL},
+        {"\"data_types\":{\"grad_accum_dtype\":\"fp32\"},", 2, TPP_GRADIENT_DEFAULT, 4, 2, 12, NULL},
+        {"\"communication_data_type\":\"fp32\",", 3, TPP_GRADIENT_DEFAULT, 2, 4, 16, NULL},
+        {"\"data_types\":{\"grad_accum_dtype\":null},", 2, TPP_GRADIENT_DEFAULT, 2, 2, 16, NULL},
+        {"\"data_types\":{\"grad_accum_dtype\":\"fp32\"},", 0, TPP_GRADIENT_DEFAULT, 4, 2, 12, "DS"},
+        {"\"communication_data_type\":\"fp8\",", 2, TPP_GRADIENT_DEFAULT, 2, 2, 16, "bad-value"},
+        {"\"data_types\":{\"grad_accum_dtype\":\"FP32\"},", 2, TPP_GRADIENT_DEFAULT, 2, 2, 16, "bad-value"},
+    };
+    struct tpp_hardware hardware = {.gpu = {.has_bf16 = true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reading r;
+        struct tpp_plan_reading plan;
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "cat > ds.json <<END\n{\"train_batch_size\":64,\"train_micro_batch_size_per_gpu\":4,%s"
+                 "\"bf16\":{\"enabled\":true},\"zero_optimization\":{\"stage\":%d}}\nEND\n"
+                 "deepspeed --num_gpus 8 pretrain_gpt.py " SHAPE BATCH
+                 "--bf16 --deepspeed --deepspeed_config ds.json --no-pipeline-parallel",
+                 cases[i].keys, cases[i].stage);
+        read_script(&r, text, 8);
+        assert_int_equal(tpp_plan_from_megatron(&r.settings, &r.arguments, TPP_RELEASE_NEWEST, &hardware, NULL, "m",
+                                                &plan, &r.problems, NULL),
+                         TPP_OK);
+        assert_int_equal(plan.job.gradient_type, cases[i].type);
+        assert_int_equal(plan.stack.gradient_bytes, cases[i].gradient_bytes);
+        assert_int_equal(plan.stack.reduce_bytes, cases[i].reduce_bytes);
+        assert_true(plan.stack.optimizer_bytes == cases[i].optimizer_bytes);
+        if (cases[i].code != NULL)
+            assert_non_null(find(&r, cases[i].code));
+        else
+            assert_true(find(&r, "DS") == NULL && find(&r, "bad-value") == NULL);
+        release_reading(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_ulysses_cuts_heads),
         cmocka_unit_test(test_options_of_the_forks),
         cmocka_unit_test(test_agrees_with_the_lines),
+        cmocka_unit_test(test_types_of_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,6 +250,26 @@ static void choices_are_the_names_of_the_cost_model(void **state)
     assert_string_equal(choices_of("--task"), "pretrain|sft|lora|qlora");
 }
 
+#define FP8_JOB(...)                                                                                                   \
+    resolve((const char *const[]){"--model=llama3.1-8b", "--cluster=dgx-h100", "--seq-length=8192",                    \
+                                  "--global-batch-size=64", "--nodes=1", __VA_ARGS__, NULL},                           \
+            &inputs, NULL, &err)
+
+static void fp8_is_scaled_and_kept_as_asked(void **state)
+{
+    struct tpp_job_inputs inputs;
+    struct tpp_error err;
+    (void)state;
+    assert_int_equal(FP8_JOB("--precision=fp8", "--fp8-scaling=current"), TPP_OK);
+    assert_true(inputs.stack.current_scaling && !inputs.stack.fp8_weights);
+    assert_int_equal(FP8_JOB("--precision=fp8-block", "--fp8-param-gather=on"), TPP_OK);
+    assert_true(inputs.stack.fp8_weights && inputs.stack.gathered_linear_bytes == 1);
+    assert_int_equal(FP8_JOB("--precision=fp8", "--framework=nemo", "--fp8-param-gather=off"), TPP_OK);
+    assert_true(!inputs.stack.fp8_weights && inputs.stack.gathered_linear_bytes == 2);
+    refuse("--nodes=1", "--fp8-param-gather=on", "--fp8-param-gather");
+    refuse("--nodes=1", "--fp8-scaling=current", "--fp8-scaling");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +281,7 @@ int main(void)
         cmocka_unit_test(options_that_contradict_each_other_are_named),
         cmocka_unit_test(pins_and_limits_reach_the_search),
         cmocka_unit_test(choices_are_the_names_of_the_cost_model),
+        cmocka_unit_test(fp8_is_scaled_and_kept_as_asked),
     };
     return cmocka_run_group_tests_name("job_options", tests, NULL, NULL);
 }

@@ -517,13 +517,11 @@ static void test_what_a_release_or_framework_lacks_is_refused(void **state)
     c.strategy.dispatch = TPP_DISPATCH_DEEPEP;
     c.strategy.expert_overlap = true;
     check_refused(&c, TPP_E_UNSUPPORTED, "strategy.expert_overlap");
-    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT; /* its scripts do not say it, so there is none */
-    check_refused(&c, TPP_E_NOT_BUILT, "strategy.dispatch");
-    launch_case_init(&c);
-    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT;
-    c.strategy.recompute = TPP_RECOMPUTE_SELECTIVE;
-    c.strategy.recompute_modules = TPP_MODULE_MLP;
-    check_refused(&c, TPP_E_NOT_BUILT, "strategy.recompute_modules");
+    c.stack.framework = TPP_FRAMEWORK_MS_SWIFT; /* which has no option for it */
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.expert_overlap");
+    c.strategy.expert_overlap = false;
+    c.strategy.dispatch = TPP_DISPATCH_HYBRIDEP;
+    check_refused(&c, TPP_E_UNSUPPORTED, "strategy.dispatch");
 }
 
 static void test_recomputation_and_offload_are_said(void **state)

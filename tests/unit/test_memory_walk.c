@@ -290,6 +290,41 @@ static void narrow_moments_are_widened_in_the_step(void **state)
     CHECK_NUMBER(tpp_optimizer_moment_fraction(&scene.stack), 1.0 / 3, 1e-15);
 }
 
+/* 6 layers of 1000 parameters, 900 of them in linears. 16-bit weights 6 * 1000 * 2 = 12000; FP8 copies of a linear: two
+ * bytes on Hopper, one on Blackwell for one scale a tensor (6 * 900 = 5400 each), 2 (1 + 1/32) for MXFP8: 11137.5. Kept
+ * alone they take the place of 6 * 900 * 2 = 10800. */
+static void fp8_weights_are_copies_or_all_there_is(void **state)
+{
+    static const struct {
+        enum tpp_precision precision;
+        double capability;
+        bool fp8_weights;
+        double weights;
+    } rows[] = {
+        {TPP_PRECISION_BF16, 9, true, 12000},
+        {TPP_PRECISION_FP8, 9, false, 12000 + 10800},
+        {TPP_PRECISION_FP8, 9, true, 12000},
+        {TPP_PRECISION_FP8, 10, false, 12000 + 5400},
+        {TPP_PRECISION_FP8, 10, true, 12000 - 5400},
+        {TPP_PRECISION_FP8_BLOCK, 10, false, 12000 + 10800},
+        {TPP_PRECISION_FP8_BLOCK, 9, true, 12000},
+        {TPP_PRECISION_MXFP8, 10, false, 12000 + 11137.5},
+        {TPP_PRECISION_MXFP8, 10, true, 12000 + 337.5},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct scene scene;
+        open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+        scene.job.precision = rows[i].precision;
+        scene.hardware.gpu.compute_capability = rows[i].capability;
+        tpp_stack_set_dtypes(&scene.stack, &scene.job);
+        tpp_stack_set_fp8_weights(&scene.stack, &scene.job, rows[i].fp8_weights);
+        CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_WEIGHTS], rows[i].weights, 1e-12);
+        scene.stack.transformer_engine = false; /* no FP8 of Transformer Engine, no copies */
+        CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_WEIGHTS], 12000, 1e-12);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +338,7 @@ int main(void)
         cmocka_unit_test(gradients_appear_in_backward_and_copies_in_the_step),
         cmocka_unit_test(fp16_gradients_of_megatron_are_copied_in_the_step),
         cmocka_unit_test(narrow_moments_are_widened_in_the_step),
+        cmocka_unit_test(fp8_weights_are_copies_or_all_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
