@@ -46,13 +46,20 @@ enum tpp_number tpp_builder_number(const struct tpp_builder *builder)
     }
 }
 
+/* Weight gradients are summed in fp32 by the product itself. FSDP's come out in the type of the weights, its fp32 sum is that of
+ * the shards, behind the reduction (torch/distributed/fsdp/_runtime_utils.py, _post_backward_hook). */
+static bool accumulates_in_product(const struct tpp_stack *stack)
+{
+    return stack->gradient_bytes == 4 && !tpp_engine_is_fsdp(stack->engine);
+}
+
 int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
                      double m, double n, double k)
 {
     struct tpp_op *op = tpp_builder_op(builder, name, TPP_OP_GEMM, section, part);
     op->gemm = (struct tpp_gemm){
         .m = m, .n = n, .k = k, .batch = 1,
-        .kind = section == TPP_SECTION_WEIGHT && builder->stack->gradient_bytes == 4 ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
+        .kind = section == TPP_SECTION_WEIGHT && accumulates_in_product(builder->stack) ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
         .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
         .number = part == TPP_PART_LINEAR ? tpp_builder_number(builder) : TPP_NUMBER_PLAIN,
         .reuses_copies = section == TPP_SECTION_WEIGHT,

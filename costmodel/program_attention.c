@@ -134,7 +134,10 @@ static void build_qkv_pointwise(struct tpp_builder *builder, enum tpp_section se
                            (eager ? (forward ? 20 : 24) : 4) * rotated * n, eager ? 6 : 1);
     if (model->qk_norm)
         tpp_builder_memory(builder, "q and k norms", section, TPP_PART_POINTWISE, (forward ? 4 : 6) * rotated * n, 2);
-    tpp_builder_memory(builder, "q, k, v layout", section, TPP_PART_POINTWISE, 4 * qkv_width(builder) * n, 3);
+    if (!builder->stack->qkv_views)
+        tpp_builder_memory(builder, "q, k, v layout", section, TPP_PART_POINTWISE, 4 * qkv_width(builder) * n, 3);
+    else if (!forward)
+        tpp_builder_memory(builder, "q, k, v gradients", section, TPP_PART_POINTWISE, 4 * qkv_width(builder) * n, 1);
 }
 
 void tpp_build_attention_forward(struct tpp_builder *builder)

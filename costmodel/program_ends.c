@@ -59,7 +59,9 @@ static double loss_traffic_bytes(const struct tpp_builder *builder, enum tpp_sec
     case TPP_LOSS_UNFUSED: /* S and T of the fork, vocab_output.py: S casts its exponentials to 16 bits for the input gradient
                               (4 + 2), T rescales them (4 + 4) */
         return forward ? 34 + (one_barrier ? 6 : 0) : 14 + (waits_for_barrier(builder) ? 8 : 0);
-    case TPP_LOSS_FUSED:
+    case TPP_LOSS_FUSED: /* llm-foundry's reads the logits for the maximum and for the sum, and writes nothing (flash-attention,
+                            csrc/xentropy/xentropy_kernel.cu, cunn_SoftMaxXEntropyForward) */
+        return forward ? (builder->stack->framework == TPP_FRAMEWORK_LLM_FOUNDRY ? 4 : 10) : 4;
     case TPP_LOSS_FUSED_LINEAR:
         return forward ? 10 : 4;
     default:
@@ -141,7 +143,8 @@ static void build_head_ops(struct tpp_builder *builder, double local_vocabulary,
     for (int i = 0; !gathered && i < 3; i++)
         tpp_builder_collective(builder, "loss", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_REDUCE, 4 * n, TPP_NO_OP);
     tpp_builder_memory(builder, "loss", TPP_SECTION_FORWARD, TPP_PART_HEAD,
-                       loss_traffic_bytes(builder, TPP_SECTION_FORWARD) * n * local_logits, 4);
+                       (loss_traffic_bytes(builder, TPP_SECTION_FORWARD) + builder->stack->metric_logit_bytes) * n * local_logits,
+                       4);
     tpp_builder_memory(builder, "loss", TPP_SECTION_BACKWARD, TPP_PART_HEAD,
                        loss_traffic_bytes(builder, TPP_SECTION_BACKWARD) * n * local_logits, 2);
     tpp_builder_gemm(builder, "head", TPP_SECTION_BACKWARD, TPP_PART_HEAD, n, h, local_vocabulary);

@@ -25,6 +25,16 @@ void tpp_build_linear_parameters(struct tpp_builder *builder, const struct tpp_l
         tpp_builder_tensor(builder, linear->name, TPP_TENSOR_DUMMY, 2 * weights);
 }
 
+/* Autocast makes a 16-bit copy of an fp32 weight for every product (torch caches those of leaves alone, and the views that FSDP
+ * hands out are none), and its backward an fp32 gradient of the 16-bit one. */
+static void build_weight_cast(struct tpp_builder *builder, const struct tpp_linear *linear, enum tpp_section section)
+{
+    const struct tpp_stack *stack = builder->stack;
+    if (stack->gathered_linear_bytes > stack->weight_bytes)
+        tpp_builder_memory(builder, "weight cast", section, TPP_PART_POINTWISE,
+                           (stack->gathered_linear_bytes + stack->weight_bytes) * linear->columns * linear->depth, 1);
+}
+
 void tpp_build_dequantise(struct tpp_builder *builder, enum tpp_section section, double weights, double matrices)
 {
     if (builder->job->task == TPP_TASK_QLORA)
@@ -35,6 +45,7 @@ int tpp_build_linear_forward(struct tpp_builder *builder, const struct tpp_linea
 {
     const double n = tpp_linear_tokens(builder, linear);
     tpp_build_dequantise(builder, TPP_SECTION_FORWARD, linear->columns * linear->depth, 1);
+    build_weight_cast(builder, linear, TPP_SECTION_FORWARD);
     const int gemm = tpp_builder_gemm(builder, linear->name, TPP_SECTION_FORWARD, TPP_PART_LINEAR, n, linear->columns,
                                       linear->depth);
     if (linear->unsaved_fraction > 0) {
@@ -68,6 +79,7 @@ void tpp_build_linear_backward(struct tpp_builder *builder, const struct tpp_lin
     if (!builder->frozen) {
         weight = tpp_builder_gemm(builder, linear->name, TPP_SECTION_WEIGHT, TPP_PART_LINEAR, linear->columns,
                                   linear->depth, n);
+        build_weight_cast(builder, linear, TPP_SECTION_WEIGHT);
         build_bias_gradient(builder, linear);
     } else if (tpp_linear_has_adapter(linear)) {
         tpp_build_adapter_backward(builder, linear);

@@ -156,6 +156,17 @@ static void build_experts_dequantise(struct tpp_builder *builder, enum tpp_secti
                          (builder->model->gated_mlp ? 3 : 2) * experts->count);
 }
 
+/* Experts one after the other, each over the rows of its tokens (transformers, MixtralSparseMoeBlock): backward of
+ * hidden_states[None, top_x] fills a gradient of all tokens with zeros, puts the rows into it, and adds it to that of the experts before:
+ * 4 elements moved for each. */
+static void build_loop_gradients(struct tpp_builder *builder, const struct experts *experts)
+{
+    if (tpp_stack_is_plain_torch(builder->stack))
+        tpp_builder_memory(builder, "expert loop gradients", TPP_SECTION_BACKWARD, TPP_PART_POINTWISE,
+                           4 * builder->stack->weight_bytes * experts->count * experts->own_tokens * builder->hidden,
+                           2 * experts->count);
+}
+
 /* Biases of experts in Transformer Engine's grouped layers. That of the second product is weighted by the router's fp32
  * probability, expert by expert, in PyTorch (Megatron-Core, TEGroupedMLP._apply_bias). Bytes an element forward: product of bias
  * and probability 4; sum 2 + 4 + 4; concatenation 4 + 4; cast 4 + 2. Backward: cast 2 + 4; the rows' gradient cast 4 + 2 and
@@ -314,6 +325,7 @@ void tpp_build_moe_backward(struct tpp_builder *builder)
     beside = build_shared_beside_dispatch(builder, TPP_SECTION_BACKWARD);
     build_exchange(builder, "dispatch", TPP_SECTION_BACKWARD, &experts, TPP_REDUCE_SCATTER, beside);
     build_shared_sum(builder, TPP_SECTION_BACKWARD);
+    build_loop_gradients(builder, &experts);
     build_permute(builder, TPP_SECTION_BACKWARD, &experts);
     build_router(builder, TPP_SECTION_BACKWARD, &experts);
     tpp_build_mlp_upcast(builder, TPP_SECTION_BACKWARD, rows * experts.count, experts.out_width, experts.count, 0);

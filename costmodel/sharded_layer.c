@@ -11,11 +11,21 @@ enum { FORWARD, BACKWARD };
  * the links could do. A layer has four large parameters. */
 static const double synchronous_gather_bytes_per_second = 24e9, large_parameters_per_layer = 4;
 
-static double synchronous_gather_seconds(const struct tpp_links *links, const struct tpp_replicas *replicas, double bytes)
+/* It hands a list of n tensors to torch.distributed.all_gather and reduce_scatter (partition_parameters.py of March 2021,
+ * _allgather_param, _reduce_scatter_gradient), whose NCCL backend flattens it: one copy of a rank's part after the other behind the
+ * gather, and before the reduction (ProcessGroupNCCL::allgather, reduce_scatter), each as long as its launch. */
+static double list_copy_seconds(const struct tpp_gpu *gpu, const struct tpp_replicas *replicas)
+{
+    return large_parameters_per_layer * replicas->shard.size * gpu->host_launch_seconds;
+}
+
+static double synchronous_gather_seconds(const struct tpp_gpu *gpu, const struct tpp_links *links,
+                                         const struct tpp_replicas *replicas, double bytes)
 {
     const double part = bytes / large_parameters_per_layer;
     return large_parameters_per_layer * fmax(tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, part),
-                                             part / synchronous_gather_bytes_per_second);
+                                             part / synchronous_gather_bytes_per_second) +
+           list_copy_seconds(gpu, replicas);
 }
 
 static bool waits_for_everything(const struct tpp_stack *stack)
@@ -49,17 +59,46 @@ static double slowed(double seconds, double own_transfer_seconds, double copy, d
     return all > 0 ? all + sigma * (1 - own_transfer_seconds / all) * beside_seconds : 0;
 }
 
+/* FSDP2 and DeepSpeed copy what arrived out of one buffer. FSDP1's parameters are views of it
+ * (FlatParamHandle._use_unsharded_views); it casts its fp32 shard before (_use_low_precision_shard), a part of n. */
+double tpp_gather_copy_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack, const struct tpp_replicas *replicas,
+                               double gathered_bytes)
+{
+    const double rate = tpp_memory_rate_bytes_per_second(gpu), made = stack->gathered_rest_bytes;
+    if (stack->synchronous_gather)
+        return 0; /* part of the measured rate */
+    if (stack->engine != TPP_ENGINE_FSDP1)
+        return 2 * gathered_bytes / rate;
+    return stack->shard_weight_bytes > made
+               ? (stack->shard_weight_bytes / made + 1) * gathered_bytes / replicas->shard.size / rate
+               : 0;
+}
+
+/* DeepSpeed copies gradients into a bucket. FSDP1's autograd puts the gradients of the views together, and they are cast then
+ * (_post_backward_hook); FSDP2 casts as it copies (foreach_reduce: chunk_cat). A list of n inputs is copied one by one. */
+double tpp_gradient_copy_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack, const struct tpp_replicas *replicas,
+                                 double elements)
+{
+    const double made = stack->gathered_rest_bytes, sent = stack->reduce_bytes;
+    double bytes = 2 * made;
+    if (stack->synchronous_gather)
+        return list_copy_seconds(gpu, replicas);
+    if (stack->engine == TPP_ENGINE_FSDP1)
+        bytes += sent != made ? made + sent : 0;
+    else if (stack->engine == TPP_ENGINE_FSDP2)
+        bytes = made + sent;
+    return bytes * elements / tpp_memory_rate_bytes_per_second(gpu);
+}
+
 struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardware, const struct tpp_links *links,
                                                 const struct tpp_stack *stack, const struct tpp_strategy *strategy,
                                                 const struct tpp_replicas *replicas, const struct tpp_sharded_work *work)
 {
     const double gather = stack->synchronous_gather
-                              ? synchronous_gather_seconds(links, replicas, work->gathered_bytes)
+                              ? synchronous_gather_seconds(&hardware->gpu, links, replicas, work->gathered_bytes)
                               : tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, work->gathered_bytes);
-    /* 4 B a gathered 2-byte weight over HBM: out of the flat buffer, and in backward the gradients into theirs, too. */
-    const double copy = stack->synchronous_gather
-                            ? 0
-                            : 2 * work->gathered_bytes / tpp_memory_rate_bytes_per_second(&hardware->gpu);
+    const double copy = tpp_gather_copy_seconds(&hardware->gpu, stack, replicas, work->gathered_bytes);
+    const double gradient_copy = tpp_gradient_copy_seconds(&hardware->gpu, stack, replicas, work->reduced_parameters);
     struct tpp_sharded_layer layer = {
         .alone_seconds = {work->forward_seconds, work->backward_seconds},
         .gather_seconds = {gather, strategy->reshard_after_forward ? gather : 0},
@@ -74,7 +113,8 @@ struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardw
     layer.compute_seconds[FORWARD] =
         slowed(work->forward_seconds, work->forward_transfer_seconds, copy, gather, sigma);
     layer.compute_seconds[BACKWARD] =
-        slowed(work->backward_seconds, work->backward_transfer_seconds, 2 * copy,
+        slowed(work->backward_seconds, work->backward_transfer_seconds,
+               (strategy->reshard_after_forward ? copy : 0) + gradient_copy,
                fmax(layer.gather_seconds[BACKWARD] + layer.reduce_seconds, layer.replicate_seconds), sigma);
     return layer;
 }
@@ -86,7 +126,8 @@ struct tpp_sharded_ends tpp_sharded_ends_time(const struct tpp_links *links, con
     const double all = embedding_parameters + head_parameters;
     const bool is_one_unit = stack->engine == TPP_ENGINE_FSDP1;
     return (struct tpp_sharded_ends){
-        .gather_seconds = tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, stack->weight_bytes * all),
+        .gather_seconds =
+            tpp_collective_seconds(links, TPP_ALL_GATHER, &replicas->shard, tpp_stack_gathered_bytes(stack, all, 0)),
         .first_reduce_seconds = reduce_seconds(links, stack, strategy, replicas, is_one_unit ? 0 : head_parameters),
         .last_reduce_seconds = reduce_seconds(links, stack, strategy, replicas, is_one_unit ? all : embedding_parameters),
         .reduced_elements = all,

@@ -18,6 +18,19 @@
 
 #include "costmodel/data_parallel.h"
 
+/* Seconds that HBM copies take on the GPU: of what was gathered (`gathered_bytes` on the wire), and of the gradients of `elements`
+ * parameters before they are reduced, casts included. In 16-bit training with fp32 shards on n ranks, bytes a parameter:
+ *
+ *                          gathered    gradients reduced in 16 bits    in fp32
+ *     FSDP1                6 / n       4                               4 + 6
+ *     FSDP2                4           4                               6
+ *     DeepSpeed            4           4                               4
+ */
+double tpp_gather_copy_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack, const struct tpp_replicas *replicas,
+                               double gathered_bytes);
+double tpp_gradient_copy_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack, const struct tpp_replicas *replicas,
+                                 double elements);
+
 struct tpp_sharded_work { /* of one layer and one micro-batch */
     double gathered_bytes, reduced_parameters;
     double forward_seconds, backward_seconds;                   /* the latter with recomputation */

@@ -48,6 +48,11 @@ static const char *const engine_names[TPP_ENGINE_COUNT] = {[TPP_ENGINE_MEGATRON]
                                                            [TPP_ENGINE_FSDP2] = "fsdp2",
                                                            [TPP_ENGINE_DDP] = "ddp"};
 
+/* Composer keeps two metrics of the training loss, cross entropy and perplexity, and computes them anew from the logits of every
+ * micro-batch (trainer.py, _eval_train_metrics; llm-foundry's modeling_mpt.py, train_metrics). Under autocast each casts the logits
+ * up, 2 + 4 B, and takes their log-softmax, 4 + 4 B. */
+static const double composer_metric_logit_bytes = 2 * (2 + 4 + 4 + 4);
+
 /* Data loader hand-off, logging, gradient-norm all-reduce, host synchronisation [fit], 5.4. */
 static const double fixed_seconds = 0.010;
 
@@ -76,6 +81,8 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
     stack->lm_head_output = row->lm_head_output;
     stack->keeps_logits = framework == TPP_FRAMEWORK_HF_TRAINER;
     stack->peft_adapters = framework == TPP_FRAMEWORK_HF_TRAINER || framework == TPP_FRAMEWORK_LLM_FOUNDRY;
+    stack->qkv_views = framework == TPP_FRAMEWORK_LLM_FOUNDRY;
+    stack->metric_logit_bytes = framework == TPP_FRAMEWORK_LLM_FOUNDRY ? composer_metric_logit_bytes : 0;
     stack->transformer_engine = row->transformer_engine;
     stack->tensor_parallel_async = row->tensor_parallel_async;
     stack->tensor_parallel_other = row->tensor_parallel_other;
@@ -162,6 +169,7 @@ void tpp_stack_set_fp8_weights(struct tpp_stack *stack, const struct tpp_job *jo
     /* MXFP8: bf16 into the gradient buffer (reuse_grad_buf_for_mxfp8_param_ag). */
     const bool travels_in_fp8 = stack->fp8_weights && job->precision != TPP_PRECISION_MXFP8;
     stack->gathered_linear_bytes = travels_in_fp8 ? 1 : stack->weight_bytes;
+    stack->gathered_rest_bytes = stack->weight_bytes;
 }
 
 double tpp_stack_linear_weight_bytes(const struct tpp_stack *stack, const struct tpp_gpu *gpu, const struct tpp_job *job)
@@ -215,7 +223,7 @@ struct tpp_state_bytes tpp_stack_state_bytes(const struct tpp_stack *stack)
 
 double tpp_stack_gathered_bytes(const struct tpp_stack *stack, double parameters, double linear)
 {
-    return stack->weight_bytes * (parameters - linear) + stack->gathered_linear_bytes * linear;
+    return stack->gathered_rest_bytes * (parameters - linear) + stack->gathered_linear_bytes * linear;
 }
 
 double tpp_stack_layer_gathered_bytes(const struct tpp_stack *stack, const struct tpp_job *job, double parameters,

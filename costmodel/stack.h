@@ -72,6 +72,8 @@ struct tpp_stack {
     bool checkpoint_stops_early;      /* full recomputation ends with the last tensor that backward needs: torch.utils.checkpoint without
                                          reentrance since PyTorch 2.1 (pull request 96866) */
     bool upcasts_states;              /* hidden states are fp32 around quantised 16-bit products (peft's prepare_model_for_kbit_training) */
+    bool qkv_views;                   /* attention reads q, k and v where one product wrote them; their gradients are put together */
+    double metric_logit_bytes;        /* traffic of metrics of the training loss, bytes a logit and micro-batch; 0: none */
     bool transformer_engine;          /* TE linears: dummy weight gradients, list (A) of 4.2 */
     bool tensor_parallel_async;       /* tp_async: backward all-reduce overlaps wgrad */
     bool tensor_parallel_other;       /* tp_stack = other: half the NVLink rate (15.4) */
@@ -90,6 +92,8 @@ struct tpp_stack {
                                          (Megatron-Core's fp8_param_gather) */
     uint32_t gathered_linear_bytes;   /* of one weight of a decoder layer's linears when parameters are gathered: weight_bytes;
                                          1 with fp8_weights, but for MXFP8, which is gathered in 16 bits and quantised there */
+    uint32_t gathered_rest_bytes;     /* of any other weight: weight_bytes; both are 4 where FSDP gathers fp32 and autocast casts each
+                                         product's weight */
     uint32_t gradient_bytes;          /* of one stored gradient: 4 (Megatron bf16), 2 */
     uint32_t reduce_bytes;            /* of one gradient on the wire */
     bool fp32_accumulation;           /* DeepSpeed's bf16 optimizer: an fp32 sum beside the 16-bit gradients, sharded states

@@ -255,7 +255,8 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
 
 /* llm-foundry's MPT (S17): PyTorch's own LayerNorm and GELU are one kernel each; the loss is flash-attention's fused
  * cross entropy (loss_fn: fused_crossentropy). Its predecessor mosaicml/examples has PyTorch's loss and LayerNorms in
- * fp32. Composer's mixed-precision modes: PURE reduces gradients in bf16, DEFAULT in fp32; the shards are fp32 in both.
+ * fp32. Composer's mixed-precision modes (get_mixed_precision): PURE gathers and reduces in bf16, DEFAULT reduces in fp32; but before
+ * its 0.13 DEFAULT named no param_dtype, so that fp32 parameters were gathered, and reduced in bf16. The shards are fp32 in all.
  */
 static void set_llm_foundry(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
@@ -264,7 +265,9 @@ static void set_llm_foundry(const struct tpp_run_facts *facts, struct tpp_stack 
     stack->activation_kernel = TPP_KERNEL_FUSED;
     stack->loss_kernel = is_predecessor ? TPP_LOSS_EAGER : TPP_LOSS_FUSED;
     const bool is_pure = strcmp(facts->mixed_precision_mode, "PURE") == 0;
-    stack->reduce_bytes = is_pure ? 2 : 4;
+    stack->reduce_bytes = is_pure || is_predecessor ? 2 : 4;
+    if (is_predecessor && !is_pure)
+        stack->gathered_linear_bytes = stack->gathered_rest_bytes = 4;
     /* Its benchmarks set activation_checkpointing_reentrant: false (submit_benchmarks.py), and ran PyTorch 1.13 at first; the table of
        2024 has rows in mode PURE from before. */
     stack->checkpoint_stops_early = facts->year >= EARLY_STOP_YEAR && !is_pure;

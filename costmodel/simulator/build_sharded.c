@@ -77,13 +77,16 @@ static uint32_t gather_layer(struct tpp_pen *pen, enum tpp_unit_kind kind, const
                   ends->tasks[prefetch_layers(build, kind)]);
 }
 
-/* Copy out of the flat buffer, 4 B a gathered 2-byte weight over HBM (9.2): once forward, twice backward. */
-static double copy_seconds(const struct tpp_build *build, enum tpp_unit_kind kind)
+static double gather_copy_seconds(const struct tpp_build *build, enum tpp_unit_kind kind)
 {
-    if (build->evaluator->stack->synchronous_gather)
-        return 0;
-    return 2 * build->units[kind].gathered_bytes /
-           tpp_memory_rate_bytes_per_second(&build->evaluator->hardware->gpu);
+    return tpp_gather_copy_seconds(&build->evaluator->hardware->gpu, build->evaluator->stack, &build->assembly.replicas,
+                                   build->units[kind].gathered_bytes);
+}
+
+static double gradient_copy_seconds(const struct tpp_build *build, enum tpp_unit_kind kind)
+{
+    return tpp_gradient_copy_seconds(&build->evaluator->hardware->gpu, build->evaluator->stack, &build->assembly.replicas,
+                                     unit_elements(build, kind));
 }
 
 void tpp_build_sharded_forward(struct tpp_pen *pen)
@@ -107,7 +110,7 @@ void tpp_build_sharded_forward(struct tpp_pen *pen)
         pen->layer = layer++;
         tpp_pen_wait(pen, gather_layer(pen, kind, &ends));
         tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
-        tpp_pen_compute(pen, copy_seconds(build, kind), 0);
+        tpp_pen_compute(pen, gather_copy_seconds(build, kind), 0);
         history_add(&ends, tpp_pen_flush(pen));
         build->before_head[pen->device] = pen->last;
     }
@@ -200,7 +203,7 @@ void tpp_build_sharded_backward(struct tpp_pen *pen, enum tpp_simulated_pass pas
         }
         tpp_pen_unit(pen, kind, pass);
         if (tpp_unit_is_layer(kind) && pass == TPP_PASS_BACKWARD)
-            tpp_pen_compute(pen, 2 * copy_seconds(build, kind), 0);
+            tpp_pen_compute(pen, (gathers ? gather_copy_seconds(build, kind) : 0) + gradient_copy_seconds(build, kind), 0);
         history_add(&ends, tpp_pen_flush(pen));
         if (reduces)
             reduce_unit(&reducer, kind);

@@ -234,7 +234,9 @@ static void megatron_deepspeed_engine_follows_zero_and_stages(void **state)
     }
 }
 
-static void llm_foundry_reduces_in_the_dtype_of_its_mode(void **state)
+/* Composer, get_mixed_precision: PURE has all in bf16, DEFAULT reduces in fp32. DEFAULT of 2022, of mosaicml/examples, names no type of
+ * parameters, and bf16 for reductions. */
+static void llm_foundry_travels_in_the_dtypes_of_its_mode(void **state)
 {
     (void)state;
     struct tpp_run_facts facts = facts_of("llm-foundry/Composer FSDP", 2024);
@@ -245,15 +247,21 @@ static void llm_foundry_reduces_in_the_dtype_of_its_mode(void **state)
     assert_int_equal(stack.engine, TPP_ENGINE_FSDP1);
     assert_int_equal(stack.attention, TPP_ATTENTION_FLASH1);
     assert_int_equal(stack.reduce_bytes, 2);
+    assert_int_equal(stack.gathered_linear_bytes, 2);
     assert_int_equal(stack.loss_kernel, TPP_LOSS_FUSED);
     assert_false(stack.checkpoint_stops_early); /* rows of PyTorch 1.13 */
     facts.mixed_precision_mode = "DEFAULT";
-    assert_true(stack_of(&facts, h100()).checkpoint_stops_early);
+    stack = stack_of(&facts, h100());
+    assert_true(stack.checkpoint_stops_early);
+    assert_int_equal(stack.reduce_bytes, 4);
+    assert_int_equal(stack.gathered_rest_bytes, 2);
     facts.year = 2023;
     assert_false(stack_of(&facts, h100()).checkpoint_stops_early);
     facts.repository = "mosaicml/examples";
     stack = stack_of(&facts, h100());
-    assert_int_equal(stack.reduce_bytes, 4);
+    assert_int_equal(stack.reduce_bytes, 2);
+    assert_int_equal(stack.gathered_linear_bytes, 4);
+    assert_int_equal(stack.gathered_rest_bytes, 4);
     assert_int_equal(stack.loss_kernel, TPP_LOSS_EAGER);
 }
 
@@ -556,7 +564,7 @@ int main(void)
         cmocka_unit_test(automodel_has_no_policy_of_accelerate),
         cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
         cmocka_unit_test(megatron_deepspeed_engine_follows_zero_and_stages),
-        cmocka_unit_test(llm_foundry_reduces_in_the_dtype_of_its_mode),
+        cmocka_unit_test(llm_foundry_travels_in_the_dtypes_of_its_mode),
         cmocka_unit_test(fms_acceleration_plug_ins_choose_the_kernels),
         cmocka_unit_test(recipes_choose_the_width_of_the_moments),
         cmocka_unit_test(cumulative_tables_keep_what_came_before),

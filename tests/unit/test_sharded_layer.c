@@ -43,8 +43,10 @@ static double reduce_of(const struct scene *scene, double elements)
     return tpp_collective_seconds(&scene->links, TPP_REDUCE_SCATTER, &scene->replicas.shard, 4 * elements);
 }
 
-/* 4 bytes a gathered parameter at 0.85 * 3.35e12 bytes a second: forward once, backward twice. */
-static const double copy = 4 * 2e8 / (3.35e12 * 0.85);
+static const double rate = 3.35e12 * 0.85; /* bytes a second that copies reach */
+
+/* FSDP2: 2 + 2 bytes a gathered parameter out of one buffer, in both passes; 2 + 4 a gradient into another, in fp32. */
+static const double copy = 4 * 2e8 / rate, gradient_copy = 6 * 2e8 / rate;
 
 static const struct tpp_sharded_ends no_ends;
 
@@ -57,7 +59,7 @@ static void long_layers_hide_their_transfers(void **state)
     const struct tpp_sharded_layer layer = layer_of(&scene, 1, 2);
     const double G = gather_of(&scene, parameters), R = reduce_of(&scene, parameters);
     CHECK_NUMBER(tpp_sharded_forward_extra_seconds(&layer, &no_ends, 7), G + 7 * (copy + 0.25 * G), 1e-9);
-    CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 7), G + 7 * (2 * copy + 0.25 * (G + R)) + R, 1e-9);
+    CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 7), G + 7 * (copy + gradient_copy + 0.25 * (G + R)) + R, 1e-9);
 }
 
 /* Layers of a nanosecond: transfers follow one another, and what is copied meanwhile is hidden but once. */
@@ -67,19 +69,19 @@ static void short_layers_wait_for_their_transfers(void **state)
     const struct scene scene = scene_of(TPP_FRAMEWORK_TORCHTITAN, "zero=3");
     const struct tpp_sharded_layer layer = layer_of(&scene, 1e-9, 1e-9);
     const double G = gather_of(&scene, parameters), R = reduce_of(&scene, parameters);
-    assert_true(2 * copy + 0.25 * (G + R) < R);
+    assert_true(copy + gradient_copy + 0.25 * (G + R) < R);
     CHECK_NUMBER(tpp_sharded_forward_extra_seconds(&layer, &no_ends, 7), 7 * G + copy + 0.25 * G, 1e-6);
     CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 7), 7 * (G + R), 1e-6);
 }
 
-/* Weights that stay are not gathered again. */
+/* Weights that stay are neither gathered nor copied again. */
 static void kept_weights_are_gathered_once(void **state)
 {
     (void)state;
     const struct scene scene = scene_of(TPP_FRAMEWORK_TORCHTITAN, "zero=3,reshard=0");
     const struct tpp_sharded_layer layer = layer_of(&scene, 1, 2);
     const double R = reduce_of(&scene, parameters);
-    CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 7), 7 * (2 * copy + 0.25 * R) + R, 1e-9);
+    CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 7), 7 * (gradient_copy + 0.25 * R) + R, 1e-9);
 }
 
 /* Transfers of the layer's own, here all of it, are not slowed by others. */
@@ -92,11 +94,11 @@ static void own_transfers_are_not_slowed(void **state)
                                           .backward_transfer_seconds = 2};
     const struct tpp_sharded_layer layer = tpp_sharded_layer_time(&scene.hardware, &scene.links, &scene.stack,
                                                                   &scene.strategy, &scene.replicas, &work);
-    const double G = gather_of(&scene, parameters), R = reduce_of(&scene, parameters);
+    const double G = gather_of(&scene, parameters), R = reduce_of(&scene, parameters), both = copy + gradient_copy;
     CHECK_NUMBER(tpp_sharded_forward_extra_seconds(&layer, &no_ends, 1),
                  G + copy + 0.25 * (0.5 + copy) / (1 + copy) * G, 1e-9);
     CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 1),
-                 G + 2 * copy + 0.25 * 2 * copy / (2 + 2 * copy) * (G + R) + R, 1e-9);
+                 G + both + 0.25 * both / (2 + both) * (G + R) + R, 1e-9);
 }
 
 /* HSDP over the 8 GPUs of a node (7 "ZeRO-3/FSDP"): gather and reduce-scatter share a communicator, the all-reduce of the
@@ -124,10 +126,12 @@ static void ends_are_one_unit_or_two(void **state)
             tpp_sharded_ends_time(&scene.links, &scene.stack, &scene.strategy, &scene.replicas, 5e8, 5e8, 1);
         const struct tpp_sharded_layer layer = layer_of(&scene, 1, 2);
         const double G = gather_of(&scene, parameters), R = reduce_of(&scene, parameters);
-        CHECK_NUMBER(tpp_sharded_forward_extra_seconds(&layer, &ends, 7), gather_of(&scene, 1e9) + G + 7 * (copy + 0.25 * G),
-                     1e-9);
+        /* FSDP1 casts a 64th of 2e8 parameters, 4 + 2 bytes each, and joins and casts gradients, 2 + 2 and 2 + 4 */
+        const double before = is_one ? 6 * 2e8 / 64 / rate : copy, after = is_one ? 10 * 2e8 / rate : gradient_copy;
+        CHECK_NUMBER(tpp_sharded_forward_extra_seconds(&layer, &ends, 7),
+                     gather_of(&scene, 1e9) + G + 7 * (before + 0.25 * G), 1e-9);
         CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &ends, 7),
-                     7 * (2 * copy + 0.25 * (G + R)) + R + reduce_of(&scene, is_one ? 1e9 : 5e8), 1e-9);
+                     7 * (before + after + 0.25 * (G + R)) + R + reduce_of(&scene, is_one ? 1e9 : 5e8), 1e-9);
         const struct tpp_sharded_layer brief = layer_of(&scene, 1e-9, 1e-9);
         const double both = is_one ? reduce_of(&scene, 1e9) : 2 * reduce_of(&scene, 5e8);
         CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&brief, &ends, 7), 7 * (G + R) - G + both, 1e-6);
@@ -150,7 +154,8 @@ static void deepspeed_leaves_what_fills_no_bucket(void **state)
     CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&brief, &ends, 7), 7 * G + 8 * bucket, 1e-6);
 }
 
-/* Old releases of DeepSpeed wait for every transfer (issue 1174: 24 GB/s at most), and so does every stack whose launches block. */
+/* Old releases of DeepSpeed wait for every transfer (issue 1174: 24 GB/s at most), and copy the 64 ranks' parts of each of four
+ * parameters one by one, 6 us each: 1.536 ms behind a gather, as much before a reduction. Every stack whose launches block waits too. */
 static void synchronous_gathers_hide_nothing(void **state)
 {
     (void)state;
@@ -158,8 +163,8 @@ static void synchronous_gathers_hide_nothing(void **state)
     const double R = reduce_of(&scene, parameters);
     scene.stack.synchronous_gather = true;
     struct tpp_sharded_layer layer = layer_of(&scene, 1, 2);
-    CHECK_NUMBER(tpp_sharded_forward_extra_seconds(&layer, &no_ends, 7), 7 * 4e8 / 24e9, 1e-9);
-    CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 7), 7 * (4e8 / 24e9 + R), 1e-9);
+    CHECK_NUMBER(tpp_sharded_forward_extra_seconds(&layer, &no_ends, 7), 7 * (4e8 / 24e9 + 1.536e-3), 1e-9);
+    CHECK_NUMBER(tpp_sharded_backward_extra_seconds(&layer, &no_ends, 7), 7 * (4e8 / 24e9 + 1.536e-3 + R + 1.536e-3), 1e-9);
     scene.stack.synchronous_gather = false;
     scene.stack.launch_blocking = true;
     layer = layer_of(&scene, 1, 2);
