@@ -40,7 +40,7 @@ static const struct tpp_option_part launch_parts[] = {
     TPP_JOB_PARTS(struct launch_arguments, job),
     {"Strategy (else the best plan is taken)", tpp_strategy_options, ARG(strategy)},
     TPP_PIN_PARTS(struct launch_arguments, pins),
-    {"Memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
+    {"Lengths of sequences, and memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
     {"Simulation of the best plans", tpp_simulated_list_options, ARG(simulated)},
     {"Output", launch_options, 0},
     {NULL},
@@ -211,6 +211,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     bool found = false;
     (void)operands;
     enum tpp_code code = tpp_job_resolve(&arguments->job, &inputs, err);
+    if (code == TPP_OK)
+        code = tpp_replay_take_lengths(&arguments->replay, &inputs.job, err);
     if (code == TPP_OK)
         code = choose(arguments, &inputs, answer, &plan, &found, err);
     if (code != TPP_OK)

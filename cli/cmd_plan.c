@@ -34,7 +34,7 @@ static const struct tpp_option plan_options[] = {
 static const struct tpp_option_part plan_parts[] = {
     TPP_JOB_PARTS(struct plan_arguments, job),
     TPP_PIN_PARTS(struct plan_arguments, pins),
-    {"Memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
+    {"Lengths of sequences, and memory replay of the best plans", tpp_replay_options_table, ARG(replay)},
     {"Simulation of the best plans", tpp_simulated_list_options, ARG(simulated)},
     {"Output", plan_options, 0},
     {NULL},
@@ -131,6 +131,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     struct findings findings = {.arguments = data};
     (void)operands;
     enum tpp_code code = tpp_job_resolve(&findings.arguments->job, &findings.inputs, err);
+    if (code == TPP_OK)
+        code = tpp_replay_take_lengths(&findings.arguments->replay, &findings.inputs.job, err);
     enum tpp_release release;
     if (code == TPP_OK)
         code = tpp_launch_release(&findings.inputs.stack, &release, err);

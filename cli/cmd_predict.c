@@ -36,7 +36,7 @@ static const struct tpp_option_part predict_parts[] = {
     TPP_JOB_PARTS(struct predict_arguments, job),
     {"Strategy", tpp_strategy_options, ARG(strategy)},
     {"Simulation", tpp_simulated_options, ARG(simulated)},
-    {"Memory replay", tpp_replay_options_table, ARG(replay)},
+    {"Lengths of sequences, and memory replay", tpp_replay_options_table, ARG(replay)},
     {"Memory replay of the plan", tpp_replay_plan_options_table, ARG(replay)},
     {"Output", predict_options, 0},
     {NULL},
@@ -124,6 +124,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
                         "'tp-plan plan' to find one",
                         "--strategy is missing");
     enum tpp_code code = tpp_job_resolve(&arguments->job, &prediction.inputs, err);
+    if (code == TPP_OK)
+        code = tpp_replay_take_lengths(&arguments->replay, &prediction.inputs.job, err);
     if (code == TPP_OK)
         code = tpp_cost_strategy(&prediction.inputs, &arguments->strategy, &prediction.plan, &prediction.stages, err);
     if (code == TPP_OK && tpp_simulated_is_wanted(&arguments->simulated))

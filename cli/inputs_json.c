@@ -1,6 +1,7 @@
 /* What an answer depends on, with the defaults filled in, so that it can be made again. */
 #include "cli/digest.h"
 #include "cli/job_options.h"
+#include "costmodel/sequence_lengths.h"
 
 static const char *const loss_names[] = {"vocabulary-parallel", "fused", "eager", "compiled", "fused-linear"};
 static const char *const lora_target_names[] = {"all-linear", "attention", "qkv", "qv"};
@@ -62,6 +63,13 @@ static void add_job(const struct tpp_job *job, struct tpp_json_writer *writer, s
         tpp_json_add_number(writer, object, "lora_dropout", job->lora_dropout);
     }
     tpp_json_add_u64(writer, object, "attention_block_length", job->attention_block_length);
+    if (job->num_lengths > 0) {
+        struct cJSON *lengths = tpp_json_add_object(writer, object, "sequence_lengths");
+        tpp_json_add_bool(writer, lengths, "packed", !tpp_job_pads(job));
+        tpp_json_add_number(writer, lengths, "useful_tokens", tpp_job_useful_tokens(job));
+        tpp_json_add_number(writer, lengths, "document_tokens", tpp_job_document_tokens(job));
+        tpp_json_add_number(writer, lengths, "longest_tokens", job->lengths[job->num_lengths - 1]);
+    }
     tpp_json_add_number(writer, object, "mtp_num_layers", job->mtp_num_layers);
     tpp_json_add_number(writer, object, "expert_imbalance", job->expert_imbalance);
     if (job->num_expert_splits > 0) {

@@ -5,6 +5,7 @@
 #include "costmodel/allocator/snapshot.h"
 #include "costmodel/base/file.h"
 #include "costmodel/base/units.h"
+#include "costmodel/sequence_lengths.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,10 @@
 
 const struct tpp_option tpp_replay_options_table[] = {
     {"seq-distribution", 0, TPP_OPTION_TEXT, ARG(lengths), "LENGTHS",
-     .help = "replay memory with lengths drawn from fixed, uniform:8k-32k, lognormal:MEAN,CV, bucketed:8k,16k=2 or "
-             "file:PATH, cut at --seq-length"},
+     .help = "lengths of sequences: fixed, uniform:8k-32k, lognormal:MEAN,CV, bucketed:8k,16k=2 or file:PATH, cut at "
+             "--seq-length; micro-batches are padded to their longest, and memory is replayed"},
     {"seq-packing", 0, TPP_OPTION_FLAG, ARG(packing),
-     .help = "replay with sequences packed to --seq-length, so that all are as long"},
+     .help = "sequences are packed to --seq-length, with attention inside each, so that all micro-batches are as long"},
     {"replay-seed", 0, TPP_OPTION_COUNT, ARG(seed), "SEED", .max = TPP_OPTION_COUNT_MAX,
      .help = "start of the drawn lengths, 1 when not given"},
     {"alloc-conf", 0, TPP_OPTION_TEXT, ARG(settings), "SETTINGS",
@@ -64,6 +65,21 @@ static enum tpp_code check_arguments(const struct tpp_replay_arguments *argument
                         "give --seq-distribution too, as in --seq-distribution=uniform:8k-32k, or leave --replay-seed out",
                         "a seed without lengths that vary has no effect");
     return arguments->packing ? TPP_OK : tpp_lengths_check(lengths, job->sequence_length, err);
+}
+
+enum tpp_code tpp_replay_take_lengths(const struct tpp_replay_arguments *arguments, struct tpp_job *job,
+                                      struct tpp_error *err)
+{
+    struct tpp_lengths lengths;
+    if (arguments->lengths == NULL)
+        return TPP_OK;
+    enum tpp_code code = tpp_lengths_parse(arguments->lengths, &lengths, err);
+    if (code == TPP_OK && !arguments->packing)
+        code = tpp_lengths_check(&lengths, job->sequence_length, err);
+    if (code == TPP_OK)
+        tpp_job_set_lengths(job, &lengths, arguments->packing);
+    tpp_lengths_release(&lengths);
+    return code;
 }
 
 enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *arguments, const struct tpp_job *job,

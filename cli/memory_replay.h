@@ -23,6 +23,10 @@ enum tpp_code tpp_replay_options_resolve(const struct tpp_replay_arguments *argu
                                          struct tpp_lengths *lengths, struct tpp_replay_options *options,
                                          struct tpp_error *err);
 
+/* Gives the job the lengths that the options name, if any: padding and packing take time, too (sequence_lengths.h). */
+enum tpp_code tpp_replay_take_lengths(const struct tpp_replay_arguments *arguments, struct tpp_job *job,
+                                      struct tpp_error *err);
+
 /* What was replayed; `is_asked` is false when no option of the part was given: then nothing is filled or printed. */
 struct tpp_replay_answer {
     bool is_asked, varies;    /* varies: steps have lengths of their own */

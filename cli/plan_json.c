@@ -94,6 +94,8 @@ void tpp_plan_add_json(unsigned rank, const struct tpp_strategy *strategy, const
     tpp_json_add_number(writer, plan, "bubble_fraction", cost->bubble_fraction);
     tpp_json_add_number(writer, plan, "exposed_communication_fraction", cost->exposed_communication_fraction);
     tpp_json_add_number(writer, plan, "host_bound_fraction", cost->host_bound_fraction);
+    tpp_json_add_number(writer, plan, "computed_sequence_tokens", cost->computed_sequence_tokens);
+    tpp_json_add_number(writer, plan, "useful_token_fraction", cost->useful_token_fraction);
     add_time_terms(cost, writer, plan);
     add_memory(&cost->memory, writer, plan);
 }

@@ -2,6 +2,7 @@
 
 #include "cli/terminal.h"
 #include "costmodel/base/units.h"
+#include "costmodel/sequence_lengths.h"
 #include "planner/advise.h"
 
 #include <stdio.h>
@@ -12,6 +13,17 @@
 static const char *seconds(char *buffer, size_t size, double value)
 {
     return tpp_format_seconds(buffer, size, value);
+}
+
+/* Of lengths that differ. */
+static void append_lengths(const struct tpp_job *job, struct tpp_text *out)
+{
+    char mean[32];
+    if (tpp_job_pads(job))
+        tpp_text_format(out, "%s on average, padded to the longest of a micro-batch, ",
+                        tpp_format_count(mean, sizeof mean, (uint64_t)(tpp_job_useful_tokens(job) + 0.5)));
+    else if (job->num_lengths > 0)
+        tpp_text_format(out, "%.1f %% full, with attention inside documents, ", 100 * job->packed_fraction);
 }
 
 void tpp_report_job(const struct tpp_job_inputs *inputs, struct tpp_text *out)
@@ -25,10 +37,11 @@ void tpp_report_job(const struct tpp_job_inputs *inputs, struct tpp_text *out)
         tpp_text_append(out, " on a part of one node of ");
     tpp_terminal_append(out, inputs->hardware.name);
     tpp_text_format(out, " (%u GPU%s)\n", num_gpus, num_gpus == 1 ? "" : "s");
-    tpp_text_format(out, "%s, %s, sequences of %s tokens, %s a step, ", tpp_task_name(inputs->job.task),
-                    tpp_precision_name(inputs->job.precision),
-                    tpp_format_count(length, sizeof length, inputs->job.sequence_length),
-                    tpp_format_count(batch, sizeof batch, inputs->job.global_batch_size));
+    tpp_text_format(out, "%s, %s, %s of %s tokens, ", tpp_task_name(inputs->job.task),
+                    tpp_precision_name(inputs->job.precision), inputs->job.packed_fraction > 0 ? "packs" : "sequences",
+                    tpp_format_count(length, sizeof length, inputs->job.sequence_length));
+    append_lengths(&inputs->job, out);
+    tpp_text_format(out, "%s a step, ", tpp_format_count(batch, sizeof batch, inputs->job.global_batch_size));
     tpp_text_append(out, tpp_framework_name(inputs->stack.framework));
     if (inputs->stack.release[0] != '\0') {
         tpp_text_append(out, " ");
@@ -54,6 +67,12 @@ static void append_time(const struct tpp_cost *cost, struct tpp_text *out)
                     tpp_format_count(tokens, sizeof tokens, (uint64_t)(cost->tokens_per_second_per_gpu + 0.5)),
                     tpp_format_flops_rate(rate, sizeof rate, cost->model_flops_per_second_per_gpu),
                     100 * cost->model_flops_utilization);
+    if (cost->useful_token_fraction < 1) {
+        append_label(out, "useful tokens");
+        tpp_text_format(out, "%.1f %% of %s that are computed for a sequence, the rest is padding\n",
+                        100 * cost->useful_token_fraction,
+                        tpp_format_count(tokens, sizeof tokens, (uint64_t)(cost->computed_sequence_tokens + 0.5)));
+    }
     append_label(out, "pipeline bubble");
     tpp_text_format(out, "%.1f %%\n", 100 * cost->bubble_fraction);
     append_label(out, "exposed communication");

@@ -1,4 +1,5 @@
 #include "costmodel/evaluator.h"
+#include "costmodel/sequence_lengths.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ enum tpp_code tpp_evaluator_new(const struct tpp_model *model, const struct tpp_
     evaluator->tensor_links = evaluator->links;
     for (int i = 0; stack->tensor_parallel_other && i < TPP_COLLECTIVE_COUNT; i++)
         evaluator->tensor_links.bus_bytes_per_second[i] *= other_stack_bus_fraction;
-    evaluator->forward_flops =
-        tpp_flops_forward(model, (double)job->sequence_length, (double)job->attention_block_length);
+    evaluator->useful_tokens = tpp_job_useful_tokens(job);
+    evaluator->forward_flops = tpp_flops_forward(model, evaluator->useful_tokens, tpp_job_document_tokens(job));
     evaluator->interval = tpp_interval_make(model, hardware, job, stack);
     *out = evaluator;
     return TPP_OK;
@@ -183,8 +184,9 @@ static void once_a_step(const struct tpp_evaluator *evaluator, const struct tpp_
     terms[TPP_TIME_FIXED] += stack->fixed_seconds;
 }
 
+/* `computed_tokens`: of a micro-batch on one rank, as the layers have them. */
 static void derived_figures(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                            const struct slowest *slowest, struct tpp_cost *cost)
+                            const struct slowest *slowest, double computed_tokens, struct tpp_cost *cost)
 {
     static const enum tpp_time_term communication[] = {TPP_TIME_TENSOR_COMM, TPP_TIME_CONTEXT_COMM,
                                                        TPP_TIME_EXPERT_COMM, TPP_TIME_SHARD_COMM,
@@ -195,7 +197,9 @@ static void derived_figures(const struct tpp_evaluator *evaluator, const struct 
         exposed += cost->time_terms[communication[i]];
     cost->exposed_communication_fraction = exposed / cost->step_seconds;
     const double gpu_seconds = cost->step_seconds * job->num_gpus;
-    cost->tokens_per_second_per_gpu = (double)job->global_batch_size * (double)job->sequence_length / gpu_seconds;
+    cost->tokens_per_second_per_gpu = (double)job->global_batch_size * evaluator->useful_tokens / gpu_seconds;
+    cost->computed_sequence_tokens = computed_tokens * strategy->context_parallel / strategy->micro_batch_size;
+    cost->useful_token_fraction = evaluator->useful_tokens / cost->computed_sequence_tokens;
     const double sequences = (double)job->global_batch_size;
     cost->model_flops = tpp_flops_model(&evaluator->forward_flops, sequences, false);
     cost->model_flops_causal = tpp_flops_model(&evaluator->forward_flops, sequences, true);
@@ -248,7 +252,7 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
         cost->step_seconds += cost->time_terms[term];
     cost->bubble_fraction = pipeline.bubble_fraction;
     cost->host_bound_fraction = tpp_stage_layer(&assembly, &slowest.stage)->host_bound_fraction;
-    derived_figures(evaluator, strategy, &slowest, cost);
+    derived_figures(evaluator, strategy, &slowest, assembly.decoder->tokens, cost);
     const double half_width = tpp_interval_fraction(&evaluator->interval, cost);
     cost->step_seconds_low = cost->step_seconds / (1 + half_width);
     cost->step_seconds_high = cost->step_seconds * (1 + half_width);

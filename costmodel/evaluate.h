@@ -81,7 +81,9 @@ struct tpp_memory {
 struct tpp_cost {
     double step_seconds, step_seconds_low, step_seconds_high; /* low, high: 90 % interval */
     double time_terms[TPP_TIME_TERM_COUNT];
-    double tokens_per_second_per_gpu;
+    double tokens_per_second_per_gpu;       /* of useful tokens */
+    double computed_sequence_tokens;        /* of one sequence, padding included, on the rank that takes longest */
+    double useful_token_fraction;           /* of them, those that are no padding: below 1 with lengths that differ */
     double model_flops;                     /* of one step, all GPUs, attention counted in full (cost-model 3.2) */
     double model_flops_causal;              /* the same with the causal half */
     double necessary_flops;                 /* of the scores, only what causality and windows leave */

@@ -14,6 +14,8 @@ struct tpp_layer_key { /* compared field by field; no padding matters */
     struct tpp_layer_axes axes;
     bool tensor_comm_overlap, expert_overlap;
     uint32_t placed_tensor_ranks, placed_context_ranks;
+    uint32_t waiting_ranks;       /* padded sequences: who waits for whom (sequence_lengths.h); 0 without */
+    uint64_t waiting_micro_batches;
 };
 
 struct tpp_memo_entry {
@@ -28,7 +30,8 @@ struct tpp_evaluator {
     const struct tpp_stack *stack;
     struct tpp_links links;          /* of every group */
     struct tpp_links tensor_links;   /* of tensor-parallel groups (15.4) */
-    struct tpp_flops forward_flops;  /* of one sequence */
+    double useful_tokens;            /* of one sequence, padding left out */
+    struct tpp_flops forward_flops;  /* of those */
     struct tpp_interval interval;    /* what no strategy changes of it */
     struct tpp_program program;      /* scratch for a memo miss */
     struct tpp_memo_entry **slots;   /* open addressing; a power of two of them */

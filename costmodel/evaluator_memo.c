@@ -1,5 +1,6 @@
 /* The memo of measured layers: built and measured once for each set of layer axes. */
 #include "costmodel/evaluator.h"
+#include "costmodel/sequence_lengths.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,10 @@ static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, cons
     key.axes.recompute_modules = repeated_modules(evaluator, strategy, kind);
     key.placed_tensor_ranks = strategy->placed_tensor_ranks_per_node;
     key.placed_context_ranks = strategy->placed_context_ranks_per_node;
+    if (tpp_job_pads(evaluator->job)) { /* sharded parameters are gathered, and waited for, in every micro-batch */
+        key.waiting_ranks = strategy->data_parallel;
+        key.waiting_micro_batches = strategy->zero_stage >= 3 ? 1 : strategy->num_micro_batches;
+    }
     return key;
 }
 
@@ -73,7 +78,9 @@ static uint64_t hash_key(const struct tpp_layer_key *key)
                                   (uint64_t)key->axes.shared_overlap << 1 | (uint64_t)key->expert_overlap,
                               (uint64_t)key->axes.vocabulary_shards << 2 | (uint64_t)key->axes.vocabulary_parallel,
                               key->placed_tensor_ranks,
-                              key->placed_context_ranks};
+                              key->placed_context_ranks,
+                              key->waiting_ranks,
+                              key->waiting_micro_batches};
     uint64_t hash = UINT64_C(0x9e3779b97f4a7c15);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         hash = (hash ^ parts[i]) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -96,7 +103,8 @@ static bool same_key(const struct tpp_layer_key *a, const struct tpp_layer_key *
            a->axes.vocabulary_shards == b->axes.vocabulary_shards &&
            a->axes.sequence_parallel == b->axes.sequence_parallel && a->axes.untied_copy == b->axes.untied_copy &&
            a->tensor_comm_overlap == b->tensor_comm_overlap && a->placed_tensor_ranks == b->placed_tensor_ranks &&
-           a->placed_context_ranks == b->placed_context_ranks;
+           a->placed_context_ranks == b->placed_context_ranks && a->waiting_ranks == b->waiting_ranks &&
+           a->waiting_micro_batches == b->waiting_micro_batches;
 }
 
 static struct tpp_memo_entry **find_slot(struct tpp_memo_entry **slots, uint32_t num_slots,
@@ -159,12 +167,31 @@ static struct tpp_timing make_timing(const struct tpp_evaluator *evaluator, cons
     };
 }
 
+/* The program of what a rank computes: padded sequences are shorter than the job's, on average. */
+static void build_timed(struct tpp_evaluator *evaluator, const struct tpp_layer_key *key)
+{
+    const struct tpp_job *job = evaluator->job;
+    if (tpp_job_pads(job)) {
+        const struct tpp_job padded =
+            tpp_padded_job(job, key->axes.micro_batch_size, key->waiting_ranks, key->waiting_micro_batches);
+        tpp_program_build(evaluator->model, &padded, evaluator->stack, &key->axes, &evaluator->program);
+        return;
+    }
+    tpp_program_build(evaluator->model, job, evaluator->stack, &key->axes, &evaluator->program);
+}
+
 static void measure(struct tpp_evaluator *evaluator, struct tpp_memo_entry *entry)
 {
     struct tpp_timing timing = make_timing(evaluator, &entry->key);
-    tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, &entry->key.axes, &evaluator->program);
+    build_timed(evaluator, &entry->key);
     tpp_timing_overlap_experts(&evaluator->program, &timing);
     tpp_layer_measure(&evaluator->program, &timing, &entry->layer);
+    if (tpp_job_pads(evaluator->job)) { /* memory is that of the longest */
+        struct tpp_layer longest;
+        tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, &entry->key.axes, &evaluator->program);
+        tpp_layer_measure(&evaluator->program, &timing, &longest);
+        memcpy(entry->layer.bytes, longest.bytes, sizeof longest.bytes);
+    }
 }
 
 const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
@@ -172,7 +199,7 @@ const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator,
 {
     const struct tpp_layer_key key = make_key(evaluator, strategy, kind);
     *timing = make_timing(evaluator, &key);
-    tpp_program_build(evaluator->model, evaluator->job, evaluator->stack, &key.axes, &evaluator->program);
+    build_timed(evaluator, &key);
     tpp_timing_overlap_experts(&evaluator->program, timing);
     return &evaluator->program;
 }

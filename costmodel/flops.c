@@ -32,7 +32,7 @@ static double head_dims(const struct tpp_model *model)
 struct tpp_flops tpp_flops_forward(const struct tpp_model *model, double sequence_length, double document_length)
 {
     const double s = sequence_length;
-    const double attended = document_length > 0 && document_length < s ? document_length : s;
+    const double attended = document_length > 0 ? document_length : s;
     const double window = model->sliding_window > 0 ? fmin(model->sliding_window, attended) : attended;
     const double windowed = model->sliding_window_layers, full = model->num_layers - windowed;
     const double layer = 2 * model->num_attention_heads * head_dims(model) * s / attended; /* of each document's scores */

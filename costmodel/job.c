@@ -59,6 +59,10 @@ static enum tpp_code check_sizes(const struct tpp_job *job, struct tpp_error *er
                         "documents of %s tokens do not fit in the sequence",
                         tpp_format_count(found, sizeof found, job->attention_block_length));
     }
+    if (job->num_lengths > 0 && job->packed_fraction == 0 && job->attention_block_length > 0) {
+        return tpp_fail(err, TPP_E_RANGE, "job.attention_block_length", "pack them, or leave the document length out",
+                        "sequences that are padded hold no documents");
+    }
     return TPP_OK;
 }
 

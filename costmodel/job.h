@@ -38,6 +38,8 @@ struct tpp_expert_split {
     double imbalance;
 };
 #define TPP_JOB_MAX_EXPERT_SPLITS 64
+/* Equally likely lengths that stand for a distribution: parts of 1/2 to 1/6, 1/8, 1/10, 1/12 come out exactly. */
+#define TPP_JOB_LENGTHS 480
 
 struct tpp_job {
     uint32_t num_gpus;             /* N, world size: 1 .. TPP_JOB_MAX_GPUS */
@@ -58,6 +60,10 @@ struct tpp_job {
     double expert_capacity_factor; /* rows an expert can take over the average, padded to it and the rest dropped; 0: none
                                       is dropped; otherwise up to 100 */
     uint32_t mtp_num_layers;       /* multi-token-prediction blocks that train with the model: 0 .. TPP_MODEL_MAX_MTP_LAYERS */
+    uint32_t num_lengths;          /* TPP_JOB_LENGTHS, of `lengths`; 0: every sequence has sequence_length tokens */
+    double lengths[TPP_JOB_LENGTHS]; /* of sequences before padding or packing, rising: 1 .. sequence_length (sequence_lengths.h) */
+    double packed_fraction;        /* with lengths: of packed sequences, tokens that are no padding; 0: not packed, padded to the
+                                      longest of a micro-batch */
     uint64_t attention_block_length; /* packed documents with a block-diagonal mask: tokens a document; 0 = whole sequence */
 };
 

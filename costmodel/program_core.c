@@ -30,7 +30,7 @@ static struct core core_start(const struct tpp_builder *builder)
         .whole_length = s,
         .gathered = axes->context_kind == TPP_CONTEXT_ALL_GATHER && c > 1,
     };
-    if (block > 0 && block < s) { /* packed documents: only the blocks on the diagonal are computed */
+    if (block > 0) { /* packed documents: only the blocks on the diagonal are computed; of padded sequences, an average */
         core.rows *= s / block;
         core.whole_length = block;
     }

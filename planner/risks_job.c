@@ -3,9 +3,11 @@
 #include "planner/risk_checks.h"
 
 #include "costmodel/flops.h"
+#include "costmodel/sequence_lengths.h"
 
 #define SMALL_BATCH_TOKENS 1e6
 #define LARGE_BATCH_TOKENS 16e6
+#define USEFUL_FRACTION 0.8   /* of tokens; packing costs nothing and leaves 0.95 and more */
 #define MANY_ACCUMULATIONS 32 /* sums of so many 16-bit gradients lose digits */
 
 static void batch_tokens(struct tpp_risk_context *c)
@@ -17,6 +19,15 @@ static void batch_tokens(struct tpp_risk_context *c)
                      "a global batch of %.3g tokens is %s what pretraining usually uses (1 to 16 million): a matter of "
                      "optimisation, not of speed",
                      tokens, is_small ? "below" : "above");
+    }
+}
+
+static void padding(struct tpp_risk_context *c)
+{
+    if (tpp_job_pads(c->job) && c->cost->useful_token_fraction < USEFUL_FRACTION) {
+        tpp_risk_add(c, "padding", TPP_SEVERITY_WARNING,
+                     "pack sequences (--seq-packing), sort them by length, or lower the micro-batch",
+                     "%.0f %% of the tokens that are computed are padding", 100 * (1 - c->cost->useful_token_fraction));
     }
 }
 
@@ -69,5 +80,5 @@ static void blocking_launches(struct tpp_risk_context *c)
 }
 
 tpp_risk_check *const tpp_risk_job_checks[] = {
-    batch_tokens, half_precision, short_sums, impossible, quantized_file, blocking_launches, NULL,
+    batch_tokens, padding, half_precision, short_sums, impossible, quantized_file, blocking_launches, NULL,
 };

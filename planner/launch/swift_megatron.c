@@ -1,5 +1,6 @@
 /* swift_megatron.c - the launch script of ms-swift's megatron side: megatron sft and megatron pt (launch formats,
  * section 4). The shape of the model is not written: it comes from the model's own files. */
+#include "costmodel/sequence_lengths.h"
 #include "planner/launch/emitter.h"
 #include "planner/launch/refusal.h"
 
@@ -201,7 +202,7 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     tpp_script_integer(script, "--micro_batch_size", s->micro_batch_size);
     tpp_script_integer(script, "--global_batch_size", (int64_t)request->job->global_batch_size);
     tpp_script_integer(script, "--max_length", (int64_t)request->job->sequence_length);
-    write_switch(script, "--packing", true); /* every sequence is as long as planned */
+    write_switch(script, "--packing", !tpp_job_pads(request->job)); /* every sequence is as long as planned */
     tpp_script_expression(script, "--train_iters", "\"$TRAIN_ITERS\"");
     tpp_script_expression(script, "--lr", "\"$LR\"");
     write_precision(script, request, rules);

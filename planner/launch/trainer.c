@@ -1,6 +1,7 @@
 /* trainer.c - launch scripts of Hugging Face's Trainer with DeepSpeed, and of ms-swift's Transformers side (swift sft,
  * swift pt), with the ds_config.json of both, and of the Trainer with FSDP under accelerate (launch formats, sections 3
  * to 5). The model comes from its own files. */
+#include "costmodel/sequence_lengths.h"
 #include "planner/launch/config/accelerate.h"
 #include "planner/launch/deepspeed_json.h"
 #include "planner/launch/emitter.h"
@@ -178,7 +179,8 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     tpp_script_integer(script, "--per_device_train_batch_size", s->micro_batch_size);
     tpp_script_integer(script, "--gradient_accumulation_steps", (int64_t)s->num_micro_batches);
     tpp_script_integer(script, "--max_length", (int64_t)job->sequence_length);
-    tpp_script_expression(script, "--packing", "true"); /* every sequence is as long as planned */
+    /* Every sequence is as long as planned, or padded. */
+    tpp_script_expression(script, "--packing", tpp_job_pads(request->job) ? "false" : "true");
     if (s->context_parallel > 1 && !names->is_fsdp)
         tpp_script_integer(script, "--sequence_parallel_size", s->context_parallel);
     /* The Trainer refuses both; FSDP's own does not gather the weights of a layer twice. */

@@ -382,6 +382,14 @@ static void the_job_is_noted(void **state)
     struct scene s = sound();
     s.job.global_batch_size = 128; /* 0.52 M tokens */
     expect_only(&s, "small-batch", TPP_SEVERITY_INFO, "5.24e+05");
+    s = sound();
+    s.job.num_lengths = TPP_JOB_LENGTHS;
+    s.plan.cost.useful_token_fraction = 0.813;
+    assert_int_equal(list(&s), 0);
+    s.plan.cost.useful_token_fraction = 0.361;
+    expect_only(&s, "padding", TPP_SEVERITY_WARNING, "64 %");
+    s.job.packed_fraction = 0.7; /* a matter of the packer */
+    assert_int_equal(list(&s), 0);
     s.job.global_batch_size = 8192; /* 34 M */
     expect_only(&s, "large-batch", TPP_SEVERITY_INFO, "3.36e+07");
     s = sound();

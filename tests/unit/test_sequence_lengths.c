@@ -1,0 +1,175 @@
+/* Lengths that differ: what padding and packing leave of a micro-batch, by hand, and what it costs. */
+#include "costmodel/sequence_lengths.h"
+#include "costmodel/program.h"
+#include "tests/support/shape_cost.h"
+
+static struct tpp_job job_with(const char *text, uint64_t sequence_length, bool packs)
+{
+    struct tpp_job job = shape_job(8, sequence_length, 64);
+    struct tpp_lengths lengths;
+    assert_int_equal(tpp_lengths_parse(text, &lengths, NULL), TPP_OK);
+    tpp_job_set_lengths(&job, &lengths, packs);
+    tpp_lengths_release(&lengths);
+    return job;
+}
+
+static void one_length_is_no_distribution(void **state)
+{
+    (void)state;
+    const struct tpp_job own = job_with("fixed", 4096, false), longer = job_with("fixed:8k", 4096, true);
+    assert_int_equal(own.num_lengths, 0);
+    assert_int_equal(longer.num_lengths, 0);
+    assert_false(tpp_job_pads(&own));
+    CHECK_NUMBER(tpp_job_useful_tokens(&own), 4096, 0);
+    CHECK_NUMBER(tpp_job_document_tokens(&own), 0, 0);
+}
+
+/* Every second sequence has 1024 tokens, the others 3072. */
+static void a_micro_batch_is_as_long_as_its_longest(void **state)
+{
+    (void)state;
+    const struct tpp_job job = job_with("bucketed:3k,1k", 4096, false);
+    assert_true(tpp_job_pads(&job));
+    CHECK_NUMBER(tpp_job_useful_tokens(&job), 2048, 0);
+    CHECK_NUMBER(tpp_job_document_tokens(&job), 2560, 1e-12); /* (1 + 9) / 2 over 2, thousands of tokens */
+    struct tpp_padded_length one = tpp_padded_length(&job, 1, 1, 1);
+    CHECK_NUMBER(one.tokens, 2048, 1e-12);
+    CHECK_NUMBER(one.attended, 2560, 1e-12);
+    /* Two: a quarter is short twice. E[max] = (1 + 3 * 3) / 4 = 2.5, E[max^2] = (1 + 3 * 9) / 4 = 7. */
+    const struct tpp_padded_length two = tpp_padded_length(&job, 2, 1, 1);
+    CHECK_NUMBER(two.tokens, 2.5 * 1024, 1e-12);
+    CHECK_NUMBER(two.attended, 7 / 2.5 * 1024, 1e-12);
+    /* Four ranks of two that wait for each other after every micro-batch: all short once in 2^8. */
+    CHECK_NUMBER(tpp_padded_length(&job, 2, 4, 1).tokens, (3 - 2 / 256.0) * 1024, 1e-12);
+    /* Sixteen that wait after four micro-batches of one: the mean is 2, the deviation 1, of four 1/2; the largest of
+     * sixteen normal numbers is 1.766 on average (Teichroew 1956), Blom's 1.769. */
+    one = tpp_padded_length(&job, 1, 16, 4);
+    CHECK_NUMBER(one.tokens, (2 + 1.766 / 2) * 1024, 2e-3);
+    CHECK_NUMBER(one.attended, 2560 * one.tokens / 2048, 1e-12);
+    /* Never above the longest: 1000 ranks are 3.24 deviations up, 3.62. */
+    CHECK_NUMBER(tpp_padded_length(&job, 1, 1000, 4).tokens, 3072, 0);
+}
+
+static void quantiles_stand_for_the_distribution(void **state)
+{
+    (void)state;
+    /* 1 .. 480, all alike: mean 240.5; the larger of two (n + 1)(4n - 1) / (6n) = 481 * 1919 / 2880 = 320.5. */
+    const struct tpp_job uniform = job_with("uniform:1-480", 1000, false);
+    CHECK_NUMBER(tpp_job_useful_tokens(&uniform), 240.5, 1e-12);
+    CHECK_NUMBER(tpp_padded_length(&uniform, 2, 1, 1).tokens, 481 * 1919 / 2880.0, 1e-12);
+    /* A weight of two is two of three. */
+    CHECK_NUMBER(tpp_job_useful_tokens((const struct tpp_job[]){job_with("bucketed:300,600=2", 1000, false)}), 500, 1e-12);
+    /* Cut at the job's length: a third of 1000 instead of 4000. */
+    CHECK_NUMBER(tpp_job_useful_tokens((const struct tpp_job[]){job_with("bucketed:500=2,4000", 1000, false)}), 2000 / 3.0, 1e-12);
+    /* Log-normal, not cut: its own mean and E[l^2] / E[l] = mean (1 + cv^2); 480 quantiles lack the end of the tail. */
+    const struct tpp_job lognormal = job_with("lognormal:2000,0.5", 1000000, false);
+    CHECK_NUMBER(tpp_job_useful_tokens(&lognormal), 2000, 2e-3);
+    CHECK_NUMBER(tpp_job_document_tokens(&lognormal), 2500, 1e-2);
+}
+
+static void packs_are_filled_first_fit_decreasing(void **state)
+{
+    (void)state;
+    /* 4096: a long one and a short one. Attention inside each, as of documents of E[l^2] / E[l]. */
+    const struct tpp_job full = job_with("bucketed:1k,3k", 4096, true);
+    assert_false(tpp_job_pads(&full));
+    CHECK_NUMBER(full.packed_fraction, 1, 0);
+    CHECK_NUMBER(tpp_job_useful_tokens(&full), 4096, 0);
+    assert_int_equal(full.attention_block_length, 2560);
+    /* 4000: the long ones by themselves, the short ones in threes: 3072 of 4000. */
+    CHECK_NUMBER(job_with("bucketed:1k,3k", 4000, true).packed_fraction, 0.768, 1e-12);
+    /* All in one pack: nothing is known of how full it gets. */
+    CHECK_NUMBER(job_with("bucketed:1,3", 4096, true).packed_fraction, 1, 0);
+    /* What is given stays. */
+    struct tpp_job given = shape_job(8, 4096, 64);
+    struct tpp_lengths lengths;
+    given.attention_block_length = 4096;
+    assert_int_equal(tpp_lengths_parse("bucketed:1k,3k", &lengths, NULL), TPP_OK);
+    tpp_job_set_lengths(&given, &lengths, true);
+    tpp_lengths_release(&lengths);
+    assert_int_equal(given.attention_block_length, 4096);
+}
+
+static void attention_of_padded_sequences_grows_with_the_square(void **state)
+{
+    (void)state;
+    /* Two of E[max] 2560 and E[max^2] 7 * 1024^2: 2 * 2560 tokens in rows of 2867 (2867.2) have 2 * 7 * 1024^2 scores. */
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_job job = job_with("bucketed:1k,3k", 4096, false), padded = tpp_padded_job(&job, 2, 1, 1);
+    const struct tpp_layer_axes axes = {.kind = TPP_LAYER_DECODER, .tensor_parallel = 1, .context_parallel = 1,
+                                        .micro_batch_size = 2, .expert_parallel = 1, .expert_tensor_parallel = 1};
+    struct tpp_stack stack;
+    struct tpp_program program;
+    tpp_stack_defaults(TPP_FRAMEWORK_HF_TRAINER, &h100.gpu, &job, &stack);
+    tpp_program_build(&model, &padded, &stack, &axes, &program);
+    double scores = 0;
+    for (uint32_t i = 0; i < program.num_ops; i++)
+        if (program.ops[i].kind == TPP_OP_FLASH_FORWARD)
+            scores += program.ops[i].attention.batch * program.ops[i].attention.query_length *
+                      program.ops[i].attention.key_length;
+    CHECK_NUMBER(program.tokens, 2 * 2560, 0);
+    CHECK_NUMBER(scores, 2 * 7 * 1048576.0, 1e-4);
+}
+
+static struct tpp_cost cost_with(const struct tpp_job *job, const char *text)
+{
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_strategy strategy = shape_strategy(text, job);
+    return shape_cost(&model, &h100, TPP_FRAMEWORK_HF_TRAINER, job, &strategy);
+}
+
+static void padding_takes_time_and_the_longest_takes_memory(void **state)
+{
+    (void)state;
+    /* All of 2048 tokens: the time of a job of 2048, the memory of one of 4096. */
+    const char *text = "mbs=2,zero=3,recompute=full";
+    const struct tpp_job half = job_with("fixed:2k", 4096, false), whole = shape_job(8, 4096, 64), shorter = shape_job(8, 2048, 64);
+    const struct tpp_cost mixed = cost_with(&half, text), time = cost_with(&shorter, text), memory = cost_with(&whole, text);
+    CHECK_NUMBER(mixed.step_seconds, time.step_seconds, 1e-12);
+    CHECK_NUMBER(mixed.tokens_per_second_per_gpu, time.tokens_per_second_per_gpu, 1e-12);
+    CHECK_NUMBER(mixed.model_flops, time.model_flops, 1e-12);
+    CHECK_NUMBER(mixed.memory.peak_allocated_bytes, memory.memory.peak_allocated_bytes, 0);
+    CHECK_NUMBER(mixed.useful_token_fraction, 1, 1e-12);
+    CHECK_NUMBER(whole.num_lengths, 0, 0);
+    CHECK_NUMBER(memory.useful_token_fraction, 1, 0);
+    /* Of two lengths, 8 ranks that wait for each other (ZeRO-3) with two sequences each: 3 - 2 / 2^16, of which 2 are useful. */
+    const struct tpp_job two = job_with("bucketed:1k,3k", 4096, false);
+    const struct tpp_cost padded = cost_with(&two, text);
+    CHECK_NUMBER(padded.computed_sequence_tokens, 3072, 1e-4);
+    CHECK_NUMBER(padded.useful_token_fraction, 2 / 3.0, 1e-4);
+    assert_true(padded.step_seconds > 1.3 * time.step_seconds && padded.step_seconds < memory.step_seconds);
+    /* Packed: the tokens of whole sequences, less attention; every token is useful. */
+    const struct tpp_job packs = job_with("bucketed:1k,3k", 4096, true);
+    const struct tpp_cost packed = cost_with(&packs, text);
+    CHECK_NUMBER(packed.computed_sequence_tokens, 4096, 0);
+    CHECK_NUMBER(packed.useful_token_fraction, 1, 0);
+    assert_true(packed.step_seconds < memory.step_seconds && packed.step_seconds > 0.9 * memory.step_seconds);
+    CHECK_NUMBER(packed.time_terms[TPP_TIME_GEMM], memory.time_terms[TPP_TIME_GEMM], 1e-12);
+}
+
+static void documents_do_not_lie_in_padded_sequences(void **state)
+{
+    (void)state;
+    struct tpp_job job = job_with("bucketed:1k,3k", 4096, false);
+    struct tpp_error err;
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    job.attention_block_length = 512;
+    assert_int_equal(tpp_job_check(&job, &model, &err), TPP_E_RANGE);
+    assert_string_equal(err.where, "job.attention_block_length");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_length_is_no_distribution),
+        cmocka_unit_test(a_micro_batch_is_as_long_as_its_longest),
+        cmocka_unit_test(quantiles_stand_for_the_distribution),
+        cmocka_unit_test(packs_are_filled_first_fit_decreasing),
+        cmocka_unit_test(attention_of_padded_sequences_grows_with_the_square),
+        cmocka_unit_test(padding_takes_time_and_the_longest_takes_memory),
+        cmocka_unit_test(documents_do_not_lie_in_padded_sequences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
