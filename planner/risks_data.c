@@ -50,8 +50,10 @@ static void exposed(struct tpp_risk_context *c)
 /* Trained parameters a rank holds whole, about: those whose 16-bit weights are on the worst stage. */
 static double local_parameters(const struct tpp_risk_context *c)
 {
-    return c->cost->memory.terms[TPP_MEMORY_WEIGHTS] /
-           (c->stack->weight_bytes + tpp_stack_fp8_weight_bytes(c->stack, c->job, &c->hardware->gpu));
+    const double each = tpp_precision_is_fp8(c->job->precision)
+                            ? tpp_stack_linear_weight_bytes(c->stack, &c->hardware->gpu, c->job)
+                            : c->stack->weight_bytes;
+    return c->cost->memory.terms[TPP_MEMORY_WEIGHTS] / each;
 }
 
 static void large_bucket(struct tpp_risk_context *c)

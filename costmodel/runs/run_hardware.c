@@ -18,6 +18,7 @@ static const struct {
     const char *profile; /* "": known, but nobody has written a profile for it */
     double bus_fraction;
 } gpu_profiles[] = {
+    {{"GH200", "96"}, "gh200-quad", 1},
     {{"GH200", ""}, "", 1},
     {{"GB200", ""}, "gb200-nvl72", 1},
     {{"GB300", ""}, "gb300-nvl72", 1},
@@ -41,6 +42,7 @@ static const struct {
     {{"A10G", ""}, "a10g-pcie", 1},
     {{"A10-", ""}, "a10-pcie", 1},
     {{"MI300X", ""}, "mi300x", 1},
+    {{"MI325X", ""}, "mi325x", 1},
 };
 
 static bool choose_profile(const char *gpu, struct tpp_run_cluster *cluster)

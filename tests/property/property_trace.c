@@ -41,7 +41,11 @@ static void random_plan(struct tpp_random *random, const struct tpp_gpu *gpu, st
     plan->job = shape_job(t * p * d * c, 1024 * power(random, 3), (uint64_t)d * b * m);
     if (!has_experts && tpp_random_range(random, 0, 3) == 0)
         plan->job.task = tpp_random_range(random, 0, 1) == 0 ? TPP_TASK_LORA : TPP_TASK_QLORA;
-    tpp_stack_defaults(frameworks[tpp_random_range(random, 0, 6)], gpu, &plan->job, &plan->stack);
+    const enum tpp_framework framework = frameworks[tpp_random_range(random, 0, 6)];
+    if (gpu->fp8_flops_per_second > 0 && !tpp_job_is_adapter(&plan->job) &&
+        (framework == TPP_FRAMEWORK_MEGATRON_LM || framework == TPP_FRAMEWORK_NEMO))
+        plan->job.precision = tpp_random_range(random, 0, 1) == 0 ? TPP_PRECISION_FP8 : TPP_PRECISION_FP8_BLOCK;
+    tpp_stack_defaults(framework, gpu, &plan->job, &plan->stack);
     const char *schedule =
         v > 1 ? two_chunks[tpp_random_range(random, 0, 2)] : schedules[p > 1 ? tpp_random_range(random, 0, 4) : 0];
     const bool is_fsdp = tpp_engine_is_fsdp(plan->stack.engine);
@@ -137,13 +141,13 @@ static void check_plan(const struct plan *plan, const struct tpp_hardware *hardw
 static void the_trace_peaks_where_the_walk_does(void **state)
 {
     (void)state;
-    const struct tpp_hardware hardware = shape_cluster("dgx-a100-80g");
+    const struct tpp_hardware hardware[] = {shape_cluster("dgx-a100-80g"), shape_cluster("dgx-h100")};
     int checked = 0;
     for (uint64_t seed = 1; seed <= 1500; seed++) {
         struct tpp_random random = {seed};
         struct plan plan;
-        random_plan(&random, &hardware.gpu, &plan);
-        check_plan(&plan, &hardware, seed, &checked);
+        random_plan(&random, &hardware[seed % 2].gpu, &plan);
+        check_plan(&plan, &hardware[seed % 2], seed, &checked);
     }
     print_message("# %d stages checked\n", checked);
     assert_in_range(checked, 500, 5000);
