@@ -107,6 +107,8 @@ const struct tpp_option tpp_pin_options[] = {
      .help = "pipeline stages"},
     {"virtual-pipeline-stages", 0, TPP_OPTION_COUNT, PIN(virtual_pipeline_stages), "N", .min = 1, .max = TPP_MAX_CHUNKS,
      .help = "model chunks a pipeline rank holds (1: not interleaved)"},
+    {"schedule", 0, TPP_OPTION_CHOICE, PIN(schedule), .choices = TPP_SCHEDULE_WORDS,
+     .help = "pipeline schedule, of those that the framework has; without it 1f1b and interleaved are tried"},
     {"context-parallel", 0, TPP_OPTION_COUNT, PIN(context_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "context-parallel size"},
     {"context-kind", 0, TPP_OPTION_CHOICE, PIN(context_kind), .choices = "ring|all-gather|ulysses|hybrid",

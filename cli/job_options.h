@@ -30,13 +30,16 @@ struct tpp_job_arguments {
     bool launch_blocking, cuda_graphs;
 };
 
+/* Names of enum tpp_schedule, in its order. */
+#define TPP_SCHEDULE_WORDS "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-1p|zb-2p|zb-v|dualpipe|dualpipev"
+
 struct tpp_pin_arguments {
     int64_t tensor_parallel, pipeline_parallel, virtual_pipeline_stages, context_parallel, expert_parallel,
         data_parallel;
     int64_t micro_batch_size, zero_stage, reduce_bucket_size, allgather_bucket_size, offload_layers;
     double offload_fraction;
     const char *sequence_parallel, *context_kind, *recompute, *recompute_modules, *offload, *dispatch, *expert_overlap,
-        *shared_overlap;
+        *shared_overlap, *schedule;
     int64_t max_tensor_parallel, max_pipeline_parallel, max_context_parallel, max_micro_batch_size;
     int64_t max_virtual_pipeline_stages, threads, top;
     double memory_headroom;

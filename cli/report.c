@@ -222,7 +222,11 @@ static void append_extras(struct tpp_table *table, const struct tpp_plan *plan)
         snprintf(first, sizeof first, " first:%u", strategy->first_stage_layers);
     if (strategy->last_stage_layers > 0)
         snprintf(last, sizeof last, " last:%u", strategy->last_stage_layers);
-    snprintf(cell, sizeof cell, "%s%s%s%s%s%s%s%s%s%s%s%s%s", strategy->sequence_parallel ? " sp" : "",
+    /* 1f1b and interleaved are seen in VP. */
+    const bool is_named = strategy->pipeline_parallel > 1 && strategy->schedule != TPP_SCHEDULE_1F1B &&
+                          strategy->schedule != TPP_SCHEDULE_INTERLEAVED;
+    snprintf(cell, sizeof cell, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", is_named ? " " : "",
+             is_named ? tpp_schedule_name(strategy->schedule) : "", strategy->sequence_parallel ? " sp" : "",
              strategy->context_parallel > 1 ? " " : "",
              strategy->context_parallel > 1 ? tpp_context_kind_name(strategy->context_kind) : "",
              strategy->tp_comm_overlap ? " tp-overlap" : "", strategy->dispatch != TPP_DISPATCH_ALL_TO_ALL ? " " : "",

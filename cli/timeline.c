@@ -24,7 +24,7 @@ struct sheet {
     const struct tpp_simulated_op *ops;
     size_t num_ops;
     uint32_t num_stages;
-    bool has_chunks;
+    bool has_chunks, has_vocabulary;
     double start_seconds, end_seconds, shortest_seconds;
     struct window windows[2];
     unsigned num_windows;
@@ -37,9 +37,11 @@ static void measure(struct sheet *sheet)
         const struct tpp_simulated_op *op = &sheet->ops[i];
         sheet->start_seconds = fmin(sheet->start_seconds, op->start_seconds);
         sheet->end_seconds = fmax(sheet->end_seconds, op->end_seconds);
-        if (op->end_seconds > op->start_seconds)
+        /* Vocabulary passes are so short that columns made for them would show nothing else. */
+        if (op->end_seconds > op->start_seconds && op->pass < TPP_PASS_VOCABULARY)
             sheet->shortest_seconds = fmin(sheet->shortest_seconds, op->end_seconds - op->start_seconds);
         sheet->has_chunks |= op->chunk >= sheet->num_stages;
+        sheet->has_vocabulary |= op->pass >= TPP_PASS_VOCABULARY;
     }
 }
 
@@ -62,7 +64,8 @@ static void choose_windows(struct sheet *sheet, unsigned columns)
 /* Letter, micro-batch, chunk: as much as fits in front of at least nothing. */
 static void paint(const struct sheet *sheet, const struct tpp_simulated_op *op, char *cells, long from, long to, long last)
 {
-    static const char letters[TPP_PASS_COUNT] = {'F', 'B', 'W'}, fillers[TPP_PASS_COUNT] = {'-', '=', '~'};
+    static const char letters[TPP_PASS_COUNT] = {'F', 'B', 'W', 'S', 'T'};
+    static const char fillers[TPP_PASS_COUNT] = {'-', '=', '~', '+', ':'};
     char label[32];
     size_t length = 0;
     label[length++] = letters[op->pass];
@@ -71,6 +74,8 @@ static void paint(const struct sheet *sheet, const struct tpp_simulated_op *op, 
         const uint32_t chunk = op->chunk / sheet->num_stages;
         label[length++] = chunk < 26 ? (char)('a' + chunk) : '+';
     }
+    if (to == from && op->pass >= TPP_PASS_VOCABULARY)
+        to = from + 1;
     if ((long)length > to - from)
         length = 1; /* the letter alone, rather than a part of a number */
     for (long column = from > 0 ? from : 0; column < to && column < last; column++)
@@ -135,7 +140,8 @@ static void draw_legend(const struct sheet *sheet, struct tpp_text *out)
         tpp_text_format(out, "%s, a column %s\n", whole, column);
     else
         tpp_text_format(out, "first and last %s of %s\n", part, whole);
-    tpp_text_append(out, "F forward, B backward, W weights, . idle\n");
+    tpp_text_append(out, sheet->has_vocabulary ? "F forward, B backward, S vocabulary, T its weights, . idle\n"
+                                               : "F forward, B backward, W weights, . idle\n");
 }
 
 void tpp_timeline_append(const struct tpp_simulated_op *ops, size_t num_ops, uint32_t num_stages, unsigned width,

@@ -16,16 +16,39 @@ static const double megatron_bucket = 40e6, megatron_bucket_per_rank = 1e6;
 /* PyTorch DDP's bucket_cap_mb (4.4). */
 static const double ddp_bucket_bytes = 25e6;
 
-static struct tpp_replicas replicas_of(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
-                                       uint32_t gpus_per_node, uint32_t ranks, uint32_t stride)
+/* The ranks of a group on one stage, and as many on the stage that holds the second copy of its layers: stages 0 and p-1, the
+ * pair that is furthest apart. */
+static struct tpp_group on_both_stages(const struct tpp_strategy *strategy, struct tpp_group group,
+                                       uint32_t gpus_per_node)
 {
+    const uint64_t stage_ranks =
+        (uint64_t)strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel;
+    const uint64_t span = (strategy->pipeline_parallel - 1) * stage_ranks + (uint64_t)(group.size - 1) * group.stride;
+    const bool is_in_one_node = span < gpus_per_node;
+    group.ranks_per_node *= is_in_one_node ? 2 : 1;
+    group.num_nodes *= is_in_one_node ? 1 : 2;
+    group.size *= 2;
+    group.node_span = (uint32_t)(span / gpus_per_node) + 1;
+    return group;
+}
+
+static struct tpp_replicas replicas_of(const struct tpp_strategy *strategy, const struct tpp_stack *stack,
+                                       uint32_t gpus_per_node, uint32_t stage_ranks, uint32_t stride)
+{
+    const bool has_copy = tpp_schedule_model_copies(strategy->schedule) == 2;
+    const uint32_t ranks = stage_ranks * tpp_schedule_model_copies(strategy->schedule);
     const uint32_t shard = strategy->shard_group > 0 && strategy->shard_group < ranks ? strategy->shard_group : ranks;
+    const struct tpp_group all = tpp_group_place(stage_ranks, stride, gpus_per_node);
+    const struct tpp_group replicate =
+        tpp_group_place(shard < stage_ranks ? stage_ranks / shard : 1, stride * shard, gpus_per_node);
     const bool is_sharded = strategy->zero_stage > 0 || tpp_engine_is_fsdp(stack->engine) ||
                             stack->fp32_accumulation;
     return (struct tpp_replicas){
-        .all = tpp_group_place(ranks, stride, gpus_per_node),
-        .shard = tpp_group_place(shard, stride, gpus_per_node),
-        .replicate = tpp_group_place(ranks / shard, stride * shard, gpus_per_node),
+        .all = has_copy ? on_both_stages(strategy, all, gpus_per_node) : all,
+        .shard = has_copy && shard == ranks ? on_both_stages(strategy, all, gpus_per_node)
+                                            : tpp_group_place(shard, stride, gpus_per_node),
+        .replicate =
+            has_copy && shard < ranks ? on_both_stages(strategy, replicate, gpus_per_node) : replicate,
         .shard_ranks = is_sharded ? shard : 1,
     };
 }

@@ -18,7 +18,7 @@
 double tpp_deepspeed_bucket_size(uint64_t given);
 
 struct tpp_replicas {
-    struct tpp_group all;      /* dp * c ranks that hold the same parameters */
+    struct tpp_group all;      /* dp * c ranks that hold the same parameters; with dualpipe those of stages r and p-1-r, 2 dp c */
     struct tpp_group shard;    /* ranks the states are sharded over; == all without a smaller group */
     struct tpp_group replicate; /* ranks that hold the same shard (HSDP, zero groups); size 1 without */
     double shard_ranks;        /* D of the optimizer states: 1 when nothing is sharded */

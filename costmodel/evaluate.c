@@ -56,8 +56,7 @@ void tpp_evaluator_free(struct tpp_evaluator *evaluator)
 static double tied_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            const struct tpp_assembly *assembly)
 {
-    if (!evaluator->model->tied_embeddings || strategy->pipeline_parallel <= 1 ||
-        tpp_schedule_is_v_shaped(strategy->schedule) || tpp_job_is_adapter(evaluator->job))
+    if (!tpp_stages_sum_embedding(evaluator, strategy) || tpp_job_is_adapter(evaluator->job))
         return 0;
     const uint32_t stride = strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel *
                             (strategy->pipeline_parallel - 1);
@@ -69,7 +68,7 @@ static double tied_seconds(const struct tpp_evaluator *evaluator, const struct t
 struct slowest {
     struct tpp_stage stage;       /* slowest one */
     double sum_seconds;           /* of all stages */
-    double sum_forward, sum_weight, sum_trainable, sum_expert, sum_linear;
+    double sum_forward, sum_weight, sum_hidden, sum_trainable, sum_expert, sum_linear;
     double max_trainable, max_expert, max_tensors;
     double first_backward, first_trainable, first_expert;
 };
@@ -95,6 +94,7 @@ static void add_stage(const struct tpp_evaluator *evaluator, const struct tpp_st
     slowest->sum_seconds += times * stage.seconds;
     slowest->sum_forward += times * stage.forward_seconds;
     slowest->sum_weight += times * stage.weight_seconds;
+    slowest->sum_hidden += times * stage.hidden_seconds;
     slowest->sum_trainable += times * stage.trainable_parameters;
     slowest->sum_expert += times * stage.expert_parameters;
     slowest->sum_linear += times * stage.linear_parameters;
@@ -136,7 +136,7 @@ static double compute_share(const struct tpp_layer *layer, enum tpp_section firs
 static double gradient_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                const struct tpp_assembly *assembly, const struct slowest *slowest)
 {
-    const double p = strategy->pipeline_parallel;
+    const double p = strategy->pipeline_parallel, copies = tpp_schedule_model_copies(strategy->schedule);
     const struct tpp_layer *layer = tpp_stage_layer(assembly, &slowest->stage);
     const double dense = (slowest->sum_trainable - slowest->sum_expert) / p, experts = slowest->sum_expert / p;
     const double linear = slowest->sum_linear / p, linear_experts = fmin(linear, experts);
@@ -146,8 +146,8 @@ static double gradient_seconds(const struct tpp_evaluator *evaluator, const stru
                   {&assembly->expert_replicas, slowest->first_expert, experts,
                    tpp_stack_gathered_bytes(evaluator->stack, experts, linear_experts)}},
         .num_parts = evaluator->model->num_experts > 0 ? 2 : 1,
-        .last_backward_seconds = slowest->first_backward,
-        .first_forward_seconds = slowest->sum_forward / p,
+        .last_backward_seconds = slowest->first_backward * copies,
+        .first_forward_seconds = slowest->sum_forward / p * copies,
         .backward_compute_share = compute_share(layer, TPP_SECTION_BACKWARD, TPP_SECTION_WEIGHT),
         .forward_compute_share = compute_share(layer, TPP_SECTION_FORWARD, TPP_SECTION_FORWARD),
     };
@@ -235,13 +235,15 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     tpp_walk_verdict(&cost->memory);
     const struct tpp_pipeline_times times = {
         .slowest_seconds = slowest.stage.seconds,
+        .others_seconds = slowest.sum_seconds - slowest.stage.seconds,
         /* Vocabulary passes fill no gap and make none: the pipeline fills and drains with F and B alone (arXiv 2411.05288,
            section 5: the bubble of 1F1B). */
-        .others_seconds = slowest.sum_seconds - slowest.stage.seconds -
-                          (strategy->pipeline_parallel - 1) * slowest.stage.vocabulary_seconds,
+        .others_vocabulary_seconds = (strategy->pipeline_parallel - 1) * slowest.stage.vocabulary_seconds,
         .edge_seconds = assembly.edge_seconds,
         .others_forward_seconds = slowest.sum_forward - slowest.stage.forward_seconds,
         .others_weight_seconds = slowest.sum_weight - slowest.stage.weight_seconds,
+        .others_hidden_seconds = slowest.sum_hidden - slowest.stage.hidden_seconds,
+        .paired_fraction = assembly.paired_fraction,
     };
     const struct tpp_pipeline pipeline = tpp_pipeline_step(strategy, &times);
     tpp_stage_terms(&assembly, &slowest.stage, (double)strategy->num_micro_batches, cost->time_terms);

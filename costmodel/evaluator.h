@@ -38,17 +38,23 @@ struct tpp_evaluator {
     uint32_t num_slots, num_entries;
 };
 
+/* Schedules that pair a forward with a backward pass (tpp_schedule_pairs_passes) hide transfers of experts in the pairs. */
+enum tpp_layer_passes { TPP_PASSES_ALONE, TPP_PASSES_PAIRED };
+
 /* Layer of `kind` for the strategy, from the memo; NULL when out of memory. Valid as long as the evaluator. */
 const struct tpp_layer *tpp_evaluator_layer(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                                            enum tpp_layer_kind kind);
+                                            enum tpp_layer_kind kind, enum tpp_layer_passes passes);
 
 /* The program of the layer and what times it, for a reader of single operations. Valid until the evaluator is used again. */
 const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                                                enum tpp_layer_kind kind, struct tpp_timing *timing);
+                                                enum tpp_layer_kind kind, enum tpp_layer_passes passes,
+                                                struct tpp_timing *timing);
 
 /* The parts of one strategy that all stages share. */
 struct tpp_assembly {
     const struct tpp_layer *decoder, *moe, *embedding, *head; /* moe: NULL for a dense model */
+    const struct tpp_layer *paired_moe; /* moe in a pair of passes; NULL where pairs hide nothing */
+    double paired_fraction;          /* of the passes of a stage in the middle, those that run in pairs */
     struct tpp_replicas replicas, expert_replicas;
     bool is_sharded;                 /* ZeRO-3/FSDP: parameters are gathered layer by layer */
     struct tpp_sharded_layer sharded; /* of one decoder layer */
@@ -71,6 +77,27 @@ bool tpp_stages_leave_leaf(const struct tpp_evaluator *evaluator, const struct t
 double tpp_stage_send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                               const struct tpp_assembly *assembly, bool leaves_leaf);
 
+/* Vocabulary parallelism, for each micro-batch over the ranks of a pipeline: the head's input from the last stage to all,
+ * three all-reduces of 4n bytes for the loss, the all-reduce of the input's gradient, that of the embedding's output, and
+ * the gradient of it from the first stage. A ring passes a broadcast on as it passes an all-gather. Where they have streams
+ * of their own, the head's input travels in fp32 with a column more (vocab_parallel_schedule.py). */
+#define TPP_VOCABULARY_LOSS_REDUCTIONS 3
+struct tpp_vocabulary_transfers {
+    struct tpp_group group;                        /* of a pipeline's stages */
+    double input_bytes, loss_bytes, hidden_bytes;  /* the head's input; one reduction of the loss; everything else */
+};
+struct tpp_vocabulary_transfers tpp_vocabulary_transfers(const struct tpp_evaluator *evaluator,
+                                                         const struct tpp_strategy *strategy,
+                                                         const struct tpp_assembly *assembly);
+/* What F and B of a stage whose own layers run for `layers_seconds` take longer beside them; 0 where nothing runs beside. */
+double tpp_vocabulary_slowdown_seconds(const struct tpp_strategy *strategy, double layers_seconds);
+/* Seconds of the passes S and T of a stage's share of embedding and head (schedules/vocabulary_order.c), and which of the two
+ * holds a section: S the head's forward, with one barrier its input gradient too, and the embedding's forward for a micro-batch
+ * to come; T the rest; interlaced S all. */
+void tpp_vocabulary_pass_seconds(const struct tpp_strategy *strategy, const struct tpp_assembly *assembly,
+                                 double seconds[2]);
+bool tpp_is_in_second_vocabulary_pass(const struct tpp_strategy *strategy, bool is_head, enum tpp_section section);
+
 /* What the traffic of sharded parameters adds to the passes of a chunk; 0 where nothing is sharded. */
 struct tpp_sharding_extra {
     double forward_seconds, backward_seconds;
@@ -87,24 +114,38 @@ struct tpp_stage_layers tpp_stage_layers(const struct tpp_strategy *strategy, co
 
 struct tpp_stage {
     double num_layers, recomputed_layers;
+    double pass_fraction;            /* of the micro-batches that pass a layer: half of them where the model is there twice */
     double moe_layers;               /* of num_layers */
     struct tpp_layer blend;          /* of its dense and MoE layers, when it has both */
     bool is_first, is_last;
     bool has_embedding, has_head;    /* its share of them, with vocabulary parallelism */
     double vocabulary_seconds;       /* part of seconds: what runs beside forward and backward of the stage's own layers */
+    double vocabulary_exposed_seconds, vocabulary_accumulate_seconds; /* parts of that: what their transfers take; their part
+                                                                         of accumulate_seconds */
     double forward_seconds, backward_seconds, recompute_seconds; /* of one micro-batch, communication included */
     double weight_seconds;           /* part of backward_seconds: gradients of weights */
     double send_seconds;             /* device time of its transfers */
     double accumulate_seconds;       /* gradients added to those of earlier micro-batches; part of backward_seconds */
     double sharding_seconds;         /* traffic of sharded parameters; part of forward_ and backward_seconds */
     double offload_seconds[2];       /* exposed copies of activations to the host and back; part of forward_, backward_seconds */
-    double seconds;                  /* forward, backward, recompute and send */
+    double hidden_seconds;           /* what a micro-batch saves all of whose passes run in pairs */
+    double hidden_recompute_seconds; /* part of it: in the forward that is run again */
+    double seconds;                  /* forward, backward, recompute and send, without what is hidden */
     double parameters, trainable_parameters, expert_parameters, num_parameter_tensors;
     double linear_parameters;        /* of the trainable ones, in linears of decoder layers */
 };
 
 /* What one layer of the stage costs. */
 const struct tpp_layer *tpp_stage_layer(const struct tpp_assembly *assembly, const struct tpp_stage *stage);
+/* What the passes of `moe_layers` layers save in pairs, where pairs hide something: transfers of experts in them and in the
+ * forward that is run again in backward, of `recomputed_fraction` of the layers. */
+struct tpp_hidden_in_pairs {
+    double forward_seconds, backward_seconds, recompute_seconds;
+};
+struct tpp_hidden_in_pairs tpp_hidden_in_pairs(const struct tpp_assembly *assembly, double moe_layers,
+                                               double recomputed_fraction);
+/* True when the first and the last stage sum the gradient of a tied embedding: each has a copy of its own. */
+bool tpp_stages_sum_embedding(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy);
 void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                     const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage_layers layers,
                     struct tpp_stage *stage);
@@ -115,5 +156,8 @@ void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage
 void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                       const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index,
                       struct tpp_memory *memory);
+/* What one micro-batch keeps for backward on all decoder layers of the stage. */
+double tpp_stage_micro_batch_bytes(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                   const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index);
 
 #endif

@@ -26,7 +26,7 @@ static uint32_t repeated_modules(const struct tpp_evaluator *evaluator, const st
 }
 
 static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                                     enum tpp_layer_kind kind)
+                                     enum tpp_layer_kind kind, enum tpp_layer_passes passes)
 {
     struct tpp_layer_key key;
     memset(&key, 0, sizeof(key));
@@ -52,7 +52,8 @@ static struct tpp_layer_key make_key(const struct tpp_evaluator *evaluator, cons
     if (has_experts) {
         key.axes.dispatch = strategy->dispatch;
         key.axes.shared_overlap = strategy->shared_overlap;
-        key.expert_overlap = strategy->expert_overlap;
+        key.expert_overlap = tpp_schedule_pairs_passes(strategy->schedule) ? passes == TPP_PASSES_PAIRED
+                                                                           : strategy->expert_overlap;
     }
     key.axes.recompute_modules = repeated_modules(evaluator, strategy, kind);
     key.placed_tensor_ranks = strategy->placed_tensor_ranks_per_node;
@@ -195,9 +196,10 @@ static void measure(struct tpp_evaluator *evaluator, struct tpp_memo_entry *entr
 }
 
 const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                                                enum tpp_layer_kind kind, struct tpp_timing *timing)
+                                                enum tpp_layer_kind kind, enum tpp_layer_passes passes,
+                                                struct tpp_timing *timing)
 {
-    const struct tpp_layer_key key = make_key(evaluator, strategy, kind);
+    const struct tpp_layer_key key = make_key(evaluator, strategy, kind, passes);
     *timing = make_timing(evaluator, &key);
     build_timed(evaluator, &key);
     tpp_timing_overlap_experts(&evaluator->program, timing);
@@ -205,9 +207,9 @@ const struct tpp_program *tpp_evaluator_program(struct tpp_evaluator *evaluator,
 }
 
 const struct tpp_layer *tpp_evaluator_layer(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
-                                            enum tpp_layer_kind kind)
+                                            enum tpp_layer_kind kind, enum tpp_layer_passes passes)
 {
-    const struct tpp_layer_key key = make_key(evaluator, strategy, kind);
+    const struct tpp_layer_key key = make_key(evaluator, strategy, kind, passes);
     if (evaluator->num_entries * 2 >= evaluator->num_slots && !grow(evaluator))
         return NULL;
     struct tpp_memo_entry **slot = find_slot(evaluator->slots, evaluator->num_slots, &key);

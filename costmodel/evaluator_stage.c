@@ -59,32 +59,69 @@ double tpp_stage_send_seconds(const struct tpp_evaluator *evaluator, const struc
     return seconds;
 }
 
-/* Vocabulary parallelism, for each micro-batch over the ranks of a pipeline: the head's input from the last stage to all,
- * three all-reduces of 4n bytes for the loss, the all-reduce of the input's gradient, that of the embedding's output, and
- * the gradient of it from the first stage. A ring passes a broadcast on as it passes an all-gather. Where they have streams
- * of their own, the head's input travels in fp32 with a column more (vocab_parallel_schedule.py). */
+struct tpp_vocabulary_transfers tpp_vocabulary_transfers(const struct tpp_evaluator *evaluator,
+                                                         const struct tpp_strategy *strategy,
+                                                         const struct tpp_assembly *assembly)
+{
+    const bool waits = strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_INTERLACED;
+    const uint32_t stride = strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel;
+    const double n = assembly->decoder->tokens, h = evaluator->model->hidden_size;
+    const double hidden = evaluator->stack->weight_bytes * n * h;
+    return (struct tpp_vocabulary_transfers){
+        .group = tpp_group_place(strategy->pipeline_parallel, stride, evaluator->hardware->node.num_gpus),
+        .input_bytes = waits ? hidden : 4 * n * (h + 1),
+        .loss_bytes = 4 * n,
+        .hidden_bytes = hidden,
+    };
+}
+
 static double vocabulary_send_seconds(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                       const struct tpp_assembly *assembly)
 {
     if (strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_NONE)
         return 0;
-    const bool waits = strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_INTERLACED;
-    const uint32_t stride = strategy->tensor_parallel * strategy->context_parallel * strategy->data_parallel;
-    const struct tpp_group group =
-        tpp_group_place(strategy->pipeline_parallel, stride, evaluator->hardware->node.num_gpus);
+    const struct tpp_vocabulary_transfers sent = tpp_vocabulary_transfers(evaluator, strategy, assembly);
     const struct tpp_links *links = &evaluator->links;
-    const double n = assembly->decoder->tokens, h = evaluator->model->hidden_size;
-    const double hidden = evaluator->stack->weight_bytes * n * h;
-    return tpp_collective_seconds(links, TPP_ALL_GATHER, &group, waits ? hidden : 4 * n * (h + 1)) +
-           3 * tpp_collective_seconds(links, TPP_ALL_REDUCE, &group, 4 * n) +
-           2 * tpp_collective_seconds(links, TPP_ALL_REDUCE, &group, hidden) +
-           tpp_collective_seconds(links, TPP_ALL_GATHER, &group, hidden);
+    return tpp_collective_seconds(links, TPP_ALL_GATHER, &sent.group, sent.input_bytes) +
+           TPP_VOCABULARY_LOSS_REDUCTIONS * tpp_collective_seconds(links, TPP_ALL_REDUCE, &sent.group, sent.loss_bytes) +
+           2 * tpp_collective_seconds(links, TPP_ALL_REDUCE, &sent.group, sent.hidden_bytes) +
+           tpp_collective_seconds(links, TPP_ALL_GATHER, &sent.group, sent.hidden_bytes);
 }
 
 /* Beside transfers that wait for the slowest stage, their kernels spinning on the multiprocessors meanwhile, F and B take
  * this much longer [measured: 1.066 at 2048 and 1.071 at 4096 tokens, four vocabularies each alike; stage timings of
  * sail-sg/VocabularyParallelism, artifact/exp_one_host.csv]. */
 static const double vocabulary_slowdown_fraction = 0.068;
+
+double tpp_vocabulary_slowdown_seconds(const struct tpp_strategy *strategy, double layers_seconds)
+{
+    const bool is_beside = strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_ONE_BARRIER ||
+                           strategy->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_TWO_BARRIERS;
+    return is_beside ? vocabulary_slowdown_fraction * layers_seconds : 0;
+}
+
+void tpp_vocabulary_pass_seconds(const struct tpp_strategy *strategy, const struct tpp_assembly *assembly,
+                                 double seconds[2])
+{
+    const struct tpp_layer *ends[2] = {assembly->embedding, assembly->head};
+    seconds[0] = seconds[1] = 0;
+    for (int end = 0; end < 2; end++)
+        for (int section = 0; section < TPP_SECTION_COUNT; section++)
+            seconds[tpp_is_in_second_vocabulary_pass(strategy, end == 1, (enum tpp_section)section)] +=
+                ends[end]->section_seconds[section];
+}
+
+bool tpp_is_in_second_vocabulary_pass(const struct tpp_strategy *strategy, bool is_head, enum tpp_section section)
+{
+    switch (strategy->vocabulary_parallel) {
+    case TPP_VOCABULARY_PARALLEL_ONE_BARRIER:
+        return section == TPP_SECTION_WEIGHT || (!is_head && section == TPP_SECTION_BACKWARD);
+    case TPP_VOCABULARY_PARALLEL_TWO_BARRIERS:
+        return section != TPP_SECTION_FORWARD;
+    default:
+        return false;
+    }
+}
 
 /* What those transfers take from a micro-batch of a stage whose own layers run for `layers_seconds`. */
 static double vocabulary_exposed_seconds(const struct tpp_strategy *strategy, const struct tpp_assembly *assembly,
@@ -96,7 +133,7 @@ static double vocabulary_exposed_seconds(const struct tpp_strategy *strategy, co
     case TPP_VOCABULARY_PARALLEL_INTERLACED:
         return assembly->vocabulary_send_seconds;
     default:
-        return fmax(vocabulary_slowdown_fraction * layers_seconds, assembly->vocabulary_send_seconds - layers_seconds);
+        return fmax(tpp_vocabulary_slowdown_seconds(strategy, layers_seconds), assembly->vocabulary_send_seconds - layers_seconds);
     }
 }
 
@@ -151,24 +188,37 @@ struct tpp_sharding_extra tpp_sharding_extra(const struct tpp_assembly *assembly
                                        tpp_sharded_backward_extra_seconds(&assembly->sharded, ends, num_layers)};
 }
 
+/* Of a stage in the middle, where the two directions meet: all its forward passes but those of fill and drain (the order of
+ * two_chunk_order.c) run beside a backward pass. */
+static double paired_fraction(const struct tpp_strategy *strategy)
+{
+    const double passes = (double)strategy->num_micro_batches * strategy->virtual_pipeline_stages;
+    const double unpaired = strategy->pipeline_parallel * strategy->virtual_pipeline_stages + 1;
+    return fmax(0, 1 - unpaired / passes);
+}
+
 enum tpp_code tpp_assemble(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                            struct tpp_assembly *assembly, struct tpp_error *err)
 {
     memset(assembly, 0, sizeof(*assembly));
-    if (strategy->schedule == TPP_SCHEDULE_DUALPIPE)
-        return tpp_fail(err, TPP_E_UNSUPPORTED, "strategy.schedule", "use dualpipev, which needs no second copy",
-                        "the two copies of the model that dualpipe keeps are not modelled yet");
-    assembly->decoder = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_DECODER);
-    assembly->embedding = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_EMBEDDING);
-    assembly->head = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_HEAD);
-    if (evaluator->model->num_experts > 0)
-        assembly->moe = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_MOE);
-    if (!assembly->decoder || !assembly->embedding || !assembly->head ||
-        (evaluator->model->num_experts > 0 && !assembly->moe))
+    const bool has_experts = evaluator->model->num_experts > 0;
+    const bool has_pairs =
+        has_experts && strategy->expert_parallel > 1 && tpp_schedule_pairs_passes(strategy->schedule);
+    assembly->decoder = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_DECODER, TPP_PASSES_ALONE);
+    assembly->embedding = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_EMBEDDING, TPP_PASSES_ALONE);
+    assembly->head = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_HEAD, TPP_PASSES_ALONE);
+    if (has_experts)
+        assembly->moe = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_MOE, TPP_PASSES_ALONE);
+    if (has_pairs)
+        assembly->paired_moe = tpp_evaluator_layer(evaluator, strategy, TPP_LAYER_MOE, TPP_PASSES_PAIRED);
+    if (!assembly->decoder || !assembly->embedding || !assembly->head || (has_experts && !assembly->moe) ||
+        (has_pairs && !assembly->paired_moe))
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the layer memo");
     assembly->replicas = tpp_replicas_make(strategy, evaluator->stack, evaluator->hardware->node.num_gpus);
     assembly->expert_replicas = assembly->replicas;
-    if (evaluator->model->num_experts > 0)
+    if (has_pairs)
+        assembly->paired_fraction = paired_fraction(strategy);
+    if (has_experts)
         assembly->expert_replicas =
             tpp_expert_replicas_make(strategy, evaluator->stack, evaluator->hardware->node.num_gpus);
     assembly->is_sharded = tpp_gathers_layers(evaluator->stack, strategy, &assembly->replicas);
@@ -226,13 +276,23 @@ static struct tpp_stage_layers walk_chunks(const struct tpp_strategy *strategy, 
     return layers;
 }
 
-struct tpp_stage_layers tpp_stage_layers(const struct tpp_strategy *strategy, const struct tpp_model *model,
-                                         uint32_t index)
+static struct tpp_stage_layers layers_of_one_copy(const struct tpp_strategy *strategy, const struct tpp_model *model,
+                                                  uint32_t index)
 {
     const uint32_t p = strategy->pipeline_parallel, chunks = p * strategy->virtual_pipeline_stages;
     if (model->num_experts == 0 && is_plain_split(strategy) && model->num_layers % chunks == 0)
         return (struct tpp_stage_layers){model->num_layers / p, 0};
     return walk_chunks(strategy, model, index);
+}
+
+struct tpp_stage_layers tpp_stage_layers(const struct tpp_strategy *strategy, const struct tpp_model *model,
+                                         uint32_t index)
+{
+    struct tpp_stage_layers layers = layers_of_one_copy(strategy, model, index);
+    if (tpp_schedule_model_copies(strategy->schedule) == 1)
+        return layers;
+    const struct tpp_stage_layers other = layers_of_one_copy(strategy, model, strategy->pipeline_parallel - 1 - index);
+    return (struct tpp_stage_layers){layers.total + other.total, layers.moe + other.moe};
 }
 
 const struct tpp_layer *tpp_stage_layer(const struct tpp_assembly *assembly, const struct tpp_stage *stage)
@@ -254,6 +314,47 @@ static void add_sharding(const struct tpp_strategy *strategy, const struct tpp_a
         stage->backward_seconds += extra.backward_seconds;
         stage->sharding_seconds += extra.forward_seconds + extra.backward_seconds;
     }
+}
+
+struct tpp_hidden_in_pairs tpp_hidden_in_pairs(const struct tpp_assembly *assembly, double moe_layers,
+                                               double recomputed_fraction)
+{
+    const struct tpp_layer *alone = assembly->moe, *paired = assembly->paired_moe;
+    if (!paired || moe_layers == 0)
+        return (struct tpp_hidden_in_pairs){0, 0, 0};
+    const double forward = section_sum(alone, true) - section_sum(paired, true);
+    const double again = tpp_layer_recompute_seconds(alone) - tpp_layer_recompute_seconds(paired);
+    const double repeated = alone->repeated_seconds - paired->repeated_seconds;
+    return (struct tpp_hidden_in_pairs){
+        .forward_seconds = moe_layers * forward,
+        .backward_seconds = moe_layers * (section_sum(alone, false) - section_sum(paired, false)),
+        .recompute_seconds = moe_layers * (recomputed_fraction * again + repeated),
+    };
+}
+
+static double ends_accumulation_seconds(const struct tpp_evaluator *evaluator, const struct tpp_assembly *assembly)
+{
+    return tpp_accumulation_seconds(
+        &evaluator->hardware->gpu, evaluator->stack,
+        assembly->embedding->trainable_parameters + assembly->head->trainable_parameters,
+        assembly->embedding->num_parameter_tensors + assembly->head->num_parameter_tensors);
+}
+
+/* From passes through all layers to the mean of the micro-batches, which pass one copy of the model. */
+static void scale_to_passes(struct tpp_stage *stage)
+{
+    double *const seconds[] = {&stage->forward_seconds,   &stage->backward_seconds,   &stage->weight_seconds,
+                               &stage->recompute_seconds, &stage->accumulate_seconds, &stage->hidden_seconds,
+                               &stage->hidden_recompute_seconds};
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++)
+        *seconds[i] *= stage->pass_fraction;
+}
+
+bool tpp_stages_sum_embedding(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy)
+{
+    const bool has_both_on_one =
+        tpp_schedule_is_v_shaped(strategy->schedule) || tpp_schedule_model_copies(strategy->schedule) == 2;
+    return evaluator->model->tied_embeddings && strategy->pipeline_parallel > 1 && !has_both_on_one;
 }
 
 /* Compute lost beside copies that no multiprocessor runs: the lower end of 9.3's 0.05 to 0.1. */
@@ -293,9 +394,13 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
                     const struct tpp_assembly *assembly, uint32_t index, struct tpp_stage_layers layers,
                     struct tpp_stage *stage)
 {
+    const uint32_t p = strategy->pipeline_parallel;
+    const bool is_v = tpp_schedule_is_v_shaped(strategy->schedule);
+    const bool has_copy = tpp_schedule_model_copies(strategy->schedule) == 2;
     stage->num_layers = layers.total;
-    stage->is_first = index == 0;
-    stage->is_last = index + 1 == (tpp_schedule_is_v_shaped(strategy->schedule) ? 1 : strategy->pipeline_parallel);
+    stage->pass_fraction = has_copy ? 0.5 : 1;
+    stage->is_first = index == 0 || (has_copy && index + 1 == p);
+    stage->is_last = index + 1 == (is_v ? 1 : p) || (has_copy && index == 0);
     stage->moe_layers = layers.moe;
     if (layers.moe > 0 && layers.moe < layers.total)
         stage->blend = tpp_layer_blend(assembly->decoder, layers.total - layers.moe, assembly->moe, layers.moe);
@@ -317,7 +422,7 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
     stage->has_head = shares_ends || stage->is_last;
     const double vocabulary_exposed = vocabulary_exposed_seconds(
         strategy, assembly, stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds);
-    stage->vocabulary_seconds = vocabulary_exposed;
+    stage->vocabulary_seconds = stage->vocabulary_exposed_seconds = vocabulary_exposed;
     const struct tpp_layer *ends[2] = {stage->has_embedding ? assembly->embedding : NULL,
                                        stage->has_head ? assembly->head : NULL};
     for (int i = 0; i < 2; i++) {
@@ -340,15 +445,22 @@ void tpp_stage_time(const struct tpp_evaluator *evaluator, const struct tpp_stra
                                                          stage->trainable_parameters, stage->num_parameter_tensors);
     stage->backward_seconds += stage->accumulate_seconds;
     add_offload(evaluator, strategy, layer, stage);
+    stage->vocabulary_accumulate_seconds = shares_ends ? ends_accumulation_seconds(evaluator, assembly) : 0;
+    stage->vocabulary_seconds += stage->vocabulary_accumulate_seconds;
+    const struct tpp_hidden_in_pairs hidden =
+        tpp_hidden_in_pairs(assembly, stage->moe_layers, stage->recomputed_layers / stage->num_layers);
+    stage->hidden_recompute_seconds = hidden.recompute_seconds;
+    stage->hidden_seconds = hidden.forward_seconds + hidden.backward_seconds + hidden.recompute_seconds;
+    scale_to_passes(stage);
     /* A stage receives in forward unless first, in backward unless last; once a chunk. Inner chunks wrap around. */
     const double v = strategy->virtual_pipeline_stages;
-    const bool is_turn = tpp_schedule_is_v_shaped(strategy->schedule) && index + 1 == strategy->pipeline_parallel;
-    const double local = stage->is_first + stage->is_last + 2 * is_turn;
-    const double transfers = strategy->pipeline_parallel > 1 ? 2 * v - local : 0;
+    const bool is_turn = is_v && index + 1 == p;
+    const double local = stage->pass_fraction * (stage->is_first + stage->is_last) + 2 * is_turn;
+    const double transfers = p > 1 ? 2 * v - local : 0;
     stage->send_seconds =
         transfers * assembly->send_device_fraction * assembly->send_seconds + vocabulary_exposed;
-    stage->seconds =
-        stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds + stage->send_seconds;
+    stage->seconds = stage->forward_seconds + stage->backward_seconds + stage->recompute_seconds +
+                     stage->send_seconds - assembly->paired_fraction * stage->hidden_seconds;
 }
 
 static void layer_terms(const struct tpp_layer *layer, double times, bool is_end, double terms[TPP_TIME_TERM_COUNT])
@@ -370,12 +482,15 @@ static void layer_terms(const struct tpp_layer *layer, double times, bool is_end
 void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage *stage, double micro_batches,
                      double terms[TPP_TIME_TERM_COUNT])
 {
-    const double times = micro_batches * stage->num_layers;
-    layer_terms(tpp_stage_layer(assembly, stage), times, false, terms);
+    const double passes = micro_batches * stage->pass_fraction;
+    layer_terms(tpp_stage_layer(assembly, stage), passes * stage->num_layers, false, terms);
     if (stage->has_embedding)
-        layer_terms(assembly->embedding, micro_batches, true, terms);
+        layer_terms(assembly->embedding, passes, true, terms);
     if (stage->has_head)
-        layer_terms(assembly->head, micro_batches, true, terms);
+        layer_terms(assembly->head, passes, true, terms);
+    const double paired = micro_batches * assembly->paired_fraction;
+    terms[TPP_TIME_EXPERT_COMM] -= paired * (stage->hidden_seconds - stage->hidden_recompute_seconds);
+    terms[TPP_TIME_RECOMPUTE] -= paired * stage->hidden_recompute_seconds;
     terms[TPP_TIME_MEMORY_BOUND] += micro_batches * stage->accumulate_seconds;
     terms[TPP_TIME_RECOMPUTE] += micro_batches * stage->recompute_seconds;
     terms[TPP_TIME_SHARD_COMM] += micro_batches * stage->sharding_seconds;
@@ -383,28 +498,44 @@ void tpp_stage_terms(const struct tpp_assembly *assembly, const struct tpp_stage
     terms[TPP_TIME_PIPELINE_COMM] += micro_batches * stage->send_seconds;
 }
 
+struct stage_walk {
+    struct tpp_walk walk;
+    struct tpp_walk_stage stage;
+};
+
+static struct stage_walk walk_of(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                 const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index)
+{
+    /* The ends of a pipeline sum the gradient of a tied embedding in a group of their own. */
+    const bool sums_tied =
+        tpp_stages_sum_embedding(evaluator, strategy) && (stage->is_first || stage->is_last);
+    return (struct stage_walk){
+        .walk = {.job = evaluator->job, .stack = evaluator->stack, .strategy = strategy, .hardware = evaluator->hardware,
+                 .shard_ranks = assembly->replicas.shard_ranks,
+                 .expert_shard_ranks = assembly->expert_replicas.shard_ranks,
+                 .communicator_bytes = tpp_walk_communicator_bytes(evaluator->hardware, strategy) +
+                                       (sums_tied ? evaluator->hardware->network.nccl_communicator_bytes : 0)},
+        .stage = {.decoder = tpp_stage_layer(assembly, stage),
+                  .embedding = stage->has_embedding ? assembly->embedding : NULL,
+                  .head = stage->has_head ? assembly->head : NULL,
+                  .num_layers = stage->num_layers,
+                  .in_flight = tpp_in_flight_micro_batches(strategy, index) * stage->pass_fraction,
+                  .awaiting_weights = tpp_micro_batches_awaiting_weights(strategy, index)},
+    };
+}
+
 void tpp_stage_memory(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                       const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index,
                       struct tpp_memory *memory)
 {
-    /* The ends of a pipeline sum the gradient of a tied embedding in a group of their own. */
-    const bool sums_tied = evaluator->model->tied_embeddings && strategy->pipeline_parallel > 1 &&
-                           (stage->is_first || stage->is_last);
-    const struct tpp_walk walk = {
-        .job = evaluator->job, .stack = evaluator->stack, .strategy = strategy, .hardware = evaluator->hardware,
-        .shard_ranks = assembly->replicas.shard_ranks,
-        .expert_shard_ranks = assembly->expert_replicas.shard_ranks,
-        .communicator_bytes = tpp_walk_communicator_bytes(evaluator->hardware, strategy) +
-                              (sums_tied ? evaluator->hardware->network.nccl_communicator_bytes : 0),
-    };
-    const struct tpp_walk_stage view = {
-        .decoder = tpp_stage_layer(assembly, stage),
-        .embedding = stage->has_embedding ? assembly->embedding : NULL,
-        .head = stage->has_head ? assembly->head : NULL,
-        .num_layers = stage->num_layers,
-        .in_flight = tpp_in_flight_micro_batches(strategy, index),
-        .awaiting_weights = tpp_micro_batches_awaiting_weights(strategy, index),
-    };
-    tpp_walk_stage_memory(&walk, &view, memory);
+    const struct stage_walk view = walk_of(evaluator, strategy, assembly, stage, index);
+    tpp_walk_stage_memory(&view.walk, &view.stage, memory);
     memory->worst_stage = index;
+}
+
+double tpp_stage_micro_batch_bytes(const struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
+                                   const struct tpp_assembly *assembly, const struct tpp_stage *stage, uint32_t index)
+{
+    const struct stage_walk view = walk_of(evaluator, strategy, assembly, stage, index);
+    return tpp_walk_micro_batch_bytes(&view.walk, &view.stage);
 }

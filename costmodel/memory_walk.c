@@ -210,6 +210,12 @@ static double offloaded_bytes(const struct tpp_walk *walk, const struct tpp_walk
                                     fmin(walk->strategy->offload_layers, stage->num_layers));
 }
 
+double tpp_walk_micro_batch_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage)
+{
+    return tpp_kept_by_layers_bytes(walk->stack, walk->strategy, stage->decoder, stage->num_layers, stage->num_layers) -
+           offloaded_bytes(walk, stage);
+}
+
 static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
     const struct tpp_strategy *strategy = walk->strategy;
@@ -219,10 +225,7 @@ static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_
     const double fraction = again > 0 ? 0 : 1 - layer->bytes[TPP_TENSOR_INPUT] / fmax(kept, 1);
     const double in_flight =
         stage->in_flight + stage->awaiting_weights * fmax(0, fraction - TPP_WEIGHT_ACTIVATION_FRACTION);
-    memory->terms[TPP_MEMORY_ACTIVATIONS] =
-        in_flight *
-        (tpp_kept_by_layers_bytes(walk->stack, strategy, layer, stage->num_layers, stage->num_layers) -
-         offloaded_bytes(walk, stage));
+    memory->terms[TPP_MEMORY_ACTIVATIONS] = in_flight * tpp_walk_micro_batch_bytes(walk, stage);
     if (stage->head) /* multi-token-prediction blocks, whose backward follows at once; a head alone keeps nothing */
         memory->terms[TPP_MEMORY_ACTIVATIONS] += kept_bytes(walk->stack, strategy, stage->head);
     if (again > 0)
@@ -298,7 +301,8 @@ static double reserve_bytes(const struct tpp_walk *walk, double allocated, doubl
 
 double tpp_walk_communicator_bytes(const struct tpp_hardware *hardware, const struct tpp_strategy *strategy)
 {
-    const uint32_t replicas = strategy->data_parallel * strategy->context_parallel;
+    const uint32_t replicas = strategy->data_parallel * strategy->context_parallel *
+                              tpp_schedule_model_copies(strategy->schedule);
     const bool is_alone = strategy->tensor_parallel * replicas * strategy->pipeline_parallel <= 1;
     const bool has_experts = strategy->expert_parallel > 1;
     /* Tensor, context, data, pipeline, expert and expert-data, and the world's own for barriers and metrics. */

@@ -63,7 +63,8 @@ struct tpp_walk_stage {
     const struct tpp_layer *embedding;  /* NULL when the stage has none */
     const struct tpp_layer *head;       /* NULL when the stage has none */
     double num_layers;                  /* decoder layers on the stage */
-    double in_flight;                   /* micro-batches whose activations are alive at the peak (4.3) */
+    double in_flight;                   /* micro-batches whose activations are alive at the peak (4.3), in passes through
+                                           all layers of the stage: half of them where the model is there twice */
     double awaiting_weights;            /* of these, micro-batches between B and W, which in_flight counts as 32/34 each */
 };
 
@@ -80,6 +81,8 @@ struct tpp_walk {
 
 /* Fills memory->terms, host_bytes and the three sums for one stage (4.2-4.5, 10.1, 15.7-15.9). */
 void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory);
+/* What one micro-batch keeps for backward on all decoder layers of the stage (4.2), whenever the peak is. */
+double tpp_walk_micro_batch_bytes(const struct tpp_walk *walk, const struct tpp_walk_stage *stage);
 /* Share of a node's host memory that offloaded tensors may take; the rest is the system's, data loaders' and checkpoints'. */
 #define TPP_HOST_USABLE_FRACTION 0.9
 bool tpp_host_is_full(const struct tpp_memory *memory);

@@ -35,11 +35,18 @@ static double bubble_of_2p(double p, double m, double others_seconds, double oth
     return fmax(0, others_seconds - others_weight_seconds * (1 + fmin(m - 1, 2 * (p - 1)) / (p - 1)));
 }
 
+/* F&B + B_full - 3 W over the other stages, whose seconds lack what pairs have saved already. */
+static double idle_of_pairs(const struct tpp_pipeline_times *times)
+{
+    const double H = times->others_hidden_seconds, R = times->others_seconds + times->paired_fraction * H;
+    return 2 * R - H - times->others_forward_seconds - 3 * times->others_weight_seconds;
+}
+
 /* Fill and drain: what the critical stage waits for the others. */
 static double bubble(const struct tpp_strategy *strategy, const struct tpp_pipeline_times *times)
 {
     const double p = strategy->pipeline_parallel, m = (double)strategy->num_micro_batches;
-    const double R = times->others_seconds, R_F = times->others_forward_seconds, R_W = times->others_weight_seconds;
+    const double R = times->others_seconds - times->others_vocabulary_seconds, R_W = times->others_weight_seconds;
     if (p <= 1)
         return 0;
     switch (strategy->schedule) {
@@ -54,9 +61,9 @@ static double bubble(const struct tpp_strategy *strategy, const struct tpp_pipel
     case TPP_SCHEDULE_ZB_2P:
         return m >= 3 * p ? 0 : bubble_of_2p(p, m, R, R_W);
     case TPP_SCHEDULE_DUALPIPE:
-        return fmax(0, (p / 2 - 1) / (p - 1) * (2 * R - R_F - 3 * R_W));
+        return fmax(0, (p / 2 - 1) / (p - 1) * idle_of_pairs(times));
     case TPP_SCHEDULE_DUALPIPEV:
-        return fmax(0, (2 * R - R_F - 3 * R_W) / 2);
+        return fmax(0, idle_of_pairs(times) / 2);
     default:
         return R;
     }

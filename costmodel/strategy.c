@@ -254,6 +254,16 @@ bool tpp_schedule_is_v_shaped(enum tpp_schedule schedule)
     return schedule == TPP_SCHEDULE_ZB_V || schedule == TPP_SCHEDULE_DUALPIPEV;
 }
 
+bool tpp_schedule_pairs_passes(enum tpp_schedule schedule)
+{
+    return schedule == TPP_SCHEDULE_DUALPIPE || schedule == TPP_SCHEDULE_DUALPIPEV;
+}
+
+uint32_t tpp_schedule_model_copies(enum tpp_schedule schedule)
+{
+    return schedule == TPP_SCHEDULE_DUALPIPE ? 2 : 1;
+}
+
 const char *tpp_context_kind_name(enum tpp_context_kind kind)
 {
     static const char *const names[] = {"ring", "all-gather", "ulysses", "hybrid"};

@@ -96,7 +96,8 @@ struct tpp_strategy {
     bool tp_comm_overlap;             /* user-buffer / async tensor-parallel overlap, rho of section 7 */
     enum tpp_dispatch dispatch;       /* models with experts */
     bool expert_overlap;              /* dispatch and combine of one micro-batch run beside the compute of another (Megatron's
-                                         --overlap-moe-expert-parallel-comm) */
+                                         --overlap-moe-expert-parallel-comm); dualpipe and dualpipev do so in their pairs
+                                         of passes, whatever is set here */
     bool shared_overlap;              /* shared experts run on a stream of their own beside dispatch and combine (Megatron's
                                          --moe-shared-expert-overlap) */
     enum tpp_offload offload;
@@ -150,6 +151,11 @@ const char *tpp_recompute_name(enum tpp_recompute recompute);          /* "none"
 const char *tpp_schedule_name(enum tpp_schedule schedule);             /* "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipev" ... */
 /* Two chunks a stage that go there and back: the first stage holds the embedding and the head (zb-v, dualpipev). */
 bool tpp_schedule_is_v_shaped(enum tpp_schedule schedule);
+/* Forward passes run together with backward passes of other micro-batches and hide what these wait for (dualpipe, dualpipev). */
+bool tpp_schedule_pairs_passes(enum tpp_schedule schedule);
+/* Copies of the model that the stages of a pipeline hold: 2 with dualpipe, where stage r also holds the layers of stage p-1-r
+ * and every layer sees half of the micro-batches; else 1. */
+uint32_t tpp_schedule_model_copies(enum tpp_schedule schedule);
 const char *tpp_dispatch_name(enum tpp_dispatch dispatch);             /* "all-to-all", "deepep", "hybridep" */
 /* Name of one TPP_MODULE_* bit: "core_attn", "moe_act", ...; NULL when it is none. */
 const char *tpp_recompute_module_name(uint32_t bit);

@@ -42,6 +42,10 @@ static enum tpp_code check_vocabulary(const struct tpp_strategy *s, const struct
         return tpp_fail(err, TPP_E_STRATEGY, where, "set pp above 1 and schedule=1f1b, or drop vocab_parallel",
                         "vocabulary layers shared by the stages need pp > 1 and 1f1b");
     }
+    if (s->zero_stage > 1) {
+        return tpp_fail(err, TPP_E_STRATEGY, where, "set zero to 0 or 1, or drop vocab_parallel",
+                        "vocabulary layers shared by the stages need whole weights and gradients on every rank");
+    }
     if (model->tied_embeddings || job->mtp_num_layers > 0) {
         return tpp_fail(err, TPP_E_STRATEGY, where, "drop vocab_parallel",
                         "vocabulary layers shared by the stages need untied embeddings and no prediction blocks");
@@ -312,6 +316,28 @@ static enum tpp_code check_v_shape(const struct tpp_strategy *s, struct tpp_erro
     return TPP_OK;
 }
 
+/* Passes in pairs: every chunk needs as many micro-batches as there are chunks on the way of one (dualpipe: half of them go
+ * each way), and the two copies of a sharded layer would be gathered at different times. */
+static enum tpp_code check_paired_passes(const struct tpp_strategy *s, struct tpp_error *err)
+{
+    const uint32_t p = s->pipeline_parallel, copies = tpp_schedule_model_copies(s->schedule);
+    if (p % copies != 0 || s->num_micro_batches % copies != 0 || s->num_micro_batches < 2 * (uint64_t)p) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.num_micro_batches",
+                        copies == 2 ? "take an even number of stages, and an even number of micro-batches of at least "
+                                      "twice as many"
+                                    : "take at least twice as many micro-batches as stages",
+                        "schedule %s cannot run %llu micro-batches on %u stages", tpp_schedule_name(s->schedule),
+                        (unsigned long long)s->num_micro_batches, p);
+    }
+    if (copies == 2 && s->zero_stage > 1) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.zero_stage", "set zero to 0 or 1",
+                        "schedule %s holds two copies of the model, whose gradients and weights cannot be sharded: "
+                        "they are in use at different times",
+                        tpp_schedule_name(s->schedule));
+    }
+    return TPP_OK;
+}
+
 /* Interleaving: p > 1, and groups of p <= N <= m micro-batches; what is left for the last group still fills the pipeline, which
  * is never so with N = p. */
 static enum tpp_code check_schedule(const struct tpp_strategy *s, struct tpp_error *err)
@@ -319,7 +345,8 @@ static enum tpp_code check_schedule(const struct tpp_strategy *s, struct tpp_err
     const uint32_t p = s->pipeline_parallel, v = s->virtual_pipeline_stages;
     const bool is_interleaved = s->schedule == TPP_SCHEDULE_INTERLEAVED;
     if (tpp_schedule_is_v_shaped(s->schedule)) {
-        return check_v_shape(s, err);
+        const enum tpp_code code = check_v_shape(s, err);
+        return code == TPP_OK && tpp_schedule_pairs_passes(s->schedule) ? check_paired_passes(s, err) : code;
     }
     if (is_interleaved != (v > 1)) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.schedule", "interleaving and vp > 1 go together",
@@ -333,7 +360,7 @@ static enum tpp_code check_schedule(const struct tpp_strategy *s, struct tpp_err
                         (unsigned long long)s->num_micro_batches);
     }
     if (!is_interleaved) {
-        return TPP_OK;
+        return tpp_schedule_pairs_passes(s->schedule) ? check_paired_passes(s, err) : TPP_OK;
     }
     if (p == 1) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.virtual_pipeline_stages", "set vp=1, or pp above 1",

@@ -2,6 +2,7 @@
 #include "planner/risk_checks.h"
 
 #include "costmodel/data_parallel.h"
+#include "planner/rules/schedules.h"
 
 #define WANTED_MICRO_BATCHES_PER_STAGE 4 /* m >= 4p keeps the bubble of 1F1B near 20 % */
 #define INTERLEAVE_BELOW 8               /* m/p below it: chunks pay */
@@ -30,13 +31,22 @@ static void few_micro_batches(struct tpp_risk_context *c)
     }
 }
 
+static void missing_schedule(struct tpp_risk_context *c)
+{
+    struct tpp_error err;
+    if (c->strategy->pipeline_parallel > 1 &&
+        tpp_framework_check_schedule(c->stack->framework, c->strategy->schedule, &err) != TPP_OK) {
+        tpp_risk_add(c, "schedule-missing", TPP_SEVERITY_ERROR, err.hint, "%s", err.message);
+    }
+}
+
 static void missing_chunks(struct tpp_risk_context *c)
 {
     const uint32_t p = c->strategy->pipeline_parallel;
     const unsigned long long m = c->strategy->num_micro_batches;
     const bool can_interleave = c->stack->engine != TPP_ENGINE_DEEPSPEED_PIPELINE && p > 1 && m >= p && m % p == 0 &&
                                 c->model->num_layers >= 2 * p;
-    if (can_interleave && c->strategy->virtual_pipeline_stages == 1 && m < (unsigned long long)INTERLEAVE_BELOW * p) {
+    if (can_interleave && c->strategy->schedule == TPP_SCHEDULE_1F1B && m < (unsigned long long)INTERLEAVE_BELOW * p) {
         tpp_risk_add(c, "interleaving-missing", TPP_SEVERITY_INFO,
                      "try two or more virtual stages: they divide the bubble and cost transfers and memory",
                      "%llu micro-batches on %u stages without interleaving leave a bubble of %.0f %%", m, p,
@@ -85,5 +95,5 @@ static void repeated_gathers(struct tpp_risk_context *c)
 }
 
 tpp_risk_check *const tpp_risk_pipeline_checks[] = {
-    few_micro_batches, missing_chunks, uneven_stages, repeated_gathers, NULL,
+    missing_schedule, few_micro_batches, missing_chunks, uneven_stages, repeated_gathers, NULL,
 };

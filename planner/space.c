@@ -1,4 +1,5 @@
 #include "planner/rules/rules.h"
+#include "planner/rules/schedules.h"
 #include "planner/space_parts.h"
 #include "planner/split.h"
 
@@ -59,6 +60,27 @@ static bool splits_model(const struct tpp_model *model, uint32_t t)
            model->shared_expert_hidden_size % t == 0;
 }
 
+/* Stages that the pinned schedule can run on; with one stage there is only 1F1B. */
+static bool takes_stages(const struct tpp_space *space, uint32_t p)
+{
+    if (tpp_pin_is_free(space->limits.schedule) || space->limits.schedule == TPP_SCHEDULE_1F1B) {
+        return true;
+    }
+    return p > 1 && p % tpp_schedule_model_copies((enum tpp_schedule)space->limits.schedule) == 0;
+}
+
+/* Chunks a rank, 1 and more, of the schedules in question. */
+static bool takes_chunks(const struct tpp_space *space, uint32_t v)
+{
+    const int64_t schedule = space->limits.schedule;
+    if (tpp_pin_is_free(schedule)) {
+        return true;
+    }
+    return tpp_schedule_is_v_shaped((enum tpp_schedule)schedule) ? v == 2
+           : schedule == TPP_SCHEDULE_INTERLEAVED                ? v > 1
+                                                                 : v == 1;
+}
+
 /* Calls itself twice: counts with cells == NULL, then fills. `ranks` is what is left for context and data parallelism.
  */
 static void add_contexts(struct tpp_space *space, struct tpp_space_sizes sizes, uint32_t ranks)
@@ -88,7 +110,7 @@ static void add_cells(struct tpp_space *space)
         }
         const uint32_t ranks = num_gpus / t;
         for (uint32_t p = 1; p <= max_p && p <= ranks; p++) {
-            if (ranks % p == 0 && tpp_pin_allows(space->limits.pipeline_parallel, p)) {
+            if (ranks % p == 0 && tpp_pin_allows(space->limits.pipeline_parallel, p) && takes_stages(space, p)) {
                 add_contexts(space, (struct tpp_space_sizes){.tensor = t, .pipeline = p}, ranks / p);
             }
         }
@@ -101,6 +123,9 @@ enum tpp_code tpp_space_new(const struct tpp_model *model, uint32_t gpus_per_nod
 {
     *out = NULL;
     enum tpp_code code = tpp_space_limits_check(limits, err);
+    if (code == TPP_OK && !tpp_pin_is_free(limits->schedule)) {
+        code = tpp_framework_check_schedule(stack->framework, (enum tpp_schedule)limits->schedule, err);
+    }
     if (code != TPP_OK) {
         return code;
     }
@@ -191,7 +216,10 @@ static void add_splits(const struct tpp_space *space, struct tpp_space_cell *cel
                          : (uint32_t)space->limits.virtual_pipeline_stages;
     max_v = p == 1 || is_balanced ? 1 : max_v;
     for (uint32_t v = 1; v <= max_v && (uint64_t)p * v <= TPP_MAX_CHUNKS && (uint64_t)p * v <= num_layers + 2; v++) {
-        if (tpp_pin_allows(space->limits.virtual_pipeline_stages, v)) {
+        const bool is_v = !tpp_pin_is_free(space->limits.schedule) &&
+                          tpp_schedule_is_v_shaped((enum tpp_schedule)space->limits.schedule);
+        if (tpp_pin_allows(space->limits.virtual_pipeline_stages, v) && takes_chunks(space, v) &&
+            (!is_v || num_layers % (p * v) == 0)) {
             cell->num_splits += tpp_split_list(num_layers, p, v, is_balanced, cell->splits + cell->num_splits,
                                                TPP_SPACE_MAX_VALUES - cell->num_splits);
         }
@@ -349,7 +377,7 @@ static uint32_t take_digit(uint64_t *number, uint32_t radix)
     return digit;
 }
 
-static void set_split(struct tpp_strategy *strategy, const struct tpp_space_split *split)
+static void set_split(const struct tpp_space *space, struct tpp_strategy *strategy, const struct tpp_space_split *split)
 {
     strategy->virtual_pipeline_stages = split->virtual_pipeline_stages;
     strategy->first_stage_layers = split->first_stage_layers;
@@ -357,7 +385,9 @@ static void set_split(struct tpp_strategy *strategy, const struct tpp_space_spli
     strategy->account_for_embedding = split->account_for_embedding;
     strategy->account_for_loss = split->account_for_loss;
     strategy->balanced_split = split->balanced_split;
-    strategy->schedule = split->virtual_pipeline_stages > 1 ? TPP_SCHEDULE_INTERLEAVED : TPP_SCHEDULE_1F1B;
+    strategy->schedule = !tpp_pin_is_free(space->limits.schedule) ? (enum tpp_schedule)space->limits.schedule
+                         : split->virtual_pipeline_stages > 1     ? TPP_SCHEDULE_INTERLEAVED
+                                                                  : TPP_SCHEDULE_1F1B;
 }
 
 bool tpp_space_group(const struct tpp_space *space, const struct tpp_space_cell *cell, uint64_t group,
@@ -391,7 +421,7 @@ bool tpp_space_group(const struct tpp_space *space, const struct tpp_space_cell 
     strategy->ulysses_parallel = context.ulysses_parallel;
     strategy->num_micro_batches =
         space->job->global_batch_size / ((uint64_t)cell->data_parallel * strategy->micro_batch_size);
-    set_split(strategy, split);
+    set_split(space, strategy, split);
     const bool has_exchange = tpp_space_set_exchange(cell, exchange, strategy);
     const bool is_new = tpp_space_set_recompute(strategy, recompute, split->max_stage_layers);
     tpp_space_set_variant(space, 0, strategy);

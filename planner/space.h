@@ -34,6 +34,7 @@ struct tpp_space_limits {
     int64_t offload_layers;      /* layers whose activations are offloaded, of plans with one stage */
     int64_t dispatch;            /* enum tpp_dispatch; of plans that exchange tokens */
     int64_t expert_overlap;      /* 0, 1 */
+    int64_t schedule;            /* enum tpp_schedule; free: 1F1B and interleaved. Others than 1F1B take pipelines alone */
     int64_t shared_overlap;      /* 0, 1; of plans that exchange tokens of a model with shared experts */
     int64_t reduce_bucket_size, allgather_bucket_size;
     /* Limits; 0 = the default in brackets. */
@@ -106,7 +107,7 @@ struct tpp_space_cell {
 struct tpp_space; /* opaque: the cells */
 
 /* The inputs are borrowed and must outlive the space. On success the caller owns *out. A space may be empty: a pin that
- * nothing satisfies is no error here. */
+ * nothing satisfies is no error here, but TPP_E_UNSUPPORTED is a schedule that the framework does not have. */
 enum tpp_code tpp_space_new(const struct tpp_model *model, uint32_t gpus_per_node, const struct tpp_job *job,
                             const struct tpp_stack *stack, const struct tpp_space_limits *limits,
                             struct tpp_space **out, struct tpp_error *err);

@@ -74,7 +74,7 @@ struct tpp_replay {
     struct tpp_replay_step *steps;      /* owned */
 };
 
-/* TPP_E_STRATEGY when the plan cannot be run, TPP_E_UNSUPPORTED for DualPipe and for backend:cudaMallocAsync. Out of device
+/* TPP_E_STRATEGY when the plan cannot be run, TPP_E_UNSUPPORTED with vocabulary parallelism and for backend:cudaMallocAsync. Out of device
  * memory is an answer (replay->failure). On success the caller releases *out. */
 enum tpp_code tpp_replay_plan(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                               const struct tpp_replay_options *options, struct tpp_replay *out, struct tpp_error *err);

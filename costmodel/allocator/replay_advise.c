@@ -173,7 +173,7 @@ enum tpp_code tpp_replay_choose(struct tpp_evaluator *evaluator, const struct tp
 {
     struct tpp_error fault = {.code = TPP_OK};
     const enum tpp_code code = choose(evaluator, strategy, options, given, memory, &fault);
-    if (code == TPP_E_UNSUPPORTED) { /* DualPipe's two copies, the driver's own pool */
+    if (code == TPP_E_UNSUPPORTED) { /* vocabulary passes, the driver's own pool */
         memory->alloc_conf = given;
         return TPP_OK;
     }

@@ -46,7 +46,7 @@ static void read_axes(struct tpp_tracer *tracer)
         if (kind == TPP_LAYER_MOE && tracer->evaluator->model->num_experts == 0)
             continue;
         tracer->axes[kind] =
-            tpp_evaluator_program(tracer->evaluator, &tracer->strategy, (enum tpp_layer_kind)kind, &timing)->axes;
+            tpp_evaluator_program(tracer->evaluator, &tracer->strategy, (enum tpp_layer_kind)kind, TPP_PASSES_ALONE, &timing)->axes;
     }
 }
 

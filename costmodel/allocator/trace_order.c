@@ -5,25 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t local_chunk(enum tpp_placement placement, uint32_t pipeline_parallel, uint32_t chunk)
-{
-    return placement == TPP_PLACEMENT_V ? chunk >= pipeline_parallel : chunk / pipeline_parallel;
-}
-
-/* Chunks of the stage; row[g] becomes the index of chunk g of the model among them. */
+/* Chunks of the stage; row[g] becomes the index of chunk g among them. A second copy of the model lies on the stages as the first
+ * does, from the last one on. */
 static void find_chunks(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t stage, uint32_t *row,
                         struct tpp_trace_order *out)
 {
     const enum tpp_placement placement = tpp_schedule_info(strategy->schedule)->placement;
-    const uint32_t p = strategy->pipeline_parallel, num_chunks = p * strategy->virtual_pipeline_stages;
+    const uint32_t p = strategy->pipeline_parallel, copies = tpp_schedule_model_copies(strategy->schedule);
+    const uint32_t chunks_a_copy = p * strategy->virtual_pipeline_stages;
     uint32_t first = 0;
-    for (uint32_t g = 0; g < num_chunks; g++) {
-        const uint32_t where = tpp_schedule_chunk_stage(placement, p, g);
-        const uint32_t layers = tpp_strategy_chunk_layers(strategy, num_layers, where, local_chunk(placement, p, g));
+    for (uint32_t g = 0; g < copies * chunks_a_copy; g++) {
+        const uint32_t where = tpp_schedule_chunk_stage(placement, p, g), position = g % chunks_a_copy;
+        const uint32_t layers =
+            tpp_strategy_chunk_layers(strategy, num_layers, copies > 1 ? position : where, position / p);
+        first = position == 0 ? 0 : first;
         if (where == stage) {
             row[g] = out->num_chunks;
-            out->chunks[out->num_chunks++] = (struct tpp_trace_chunk){
-                .first_layer = first, .num_layers = layers, .is_first = g == 0, .is_last = g + 1 == num_chunks};
+            out->chunks[out->num_chunks++] =
+                (struct tpp_trace_chunk){.first_layer = first, .num_layers = layers, .is_first = position == 0,
+                                         .is_last = position + 1 == chunks_a_copy};
         }
         first += layers;
     }
@@ -68,11 +68,9 @@ enum tpp_code tpp_trace_order_make(const struct tpp_strategy *strategy, uint32_t
                                    uint32_t num_micro_batches, struct tpp_trace_order *out, struct tpp_error *err)
 {
     const struct tpp_schedule_info *info = tpp_schedule_info(strategy->schedule);
-    const uint32_t num_chunks = strategy->pipeline_parallel * strategy->virtual_pipeline_stages;
+    const uint32_t num_chunks = strategy->pipeline_parallel * strategy->virtual_pipeline_stages *
+                                tpp_schedule_model_copies(strategy->schedule);
     memset(out, 0, sizeof(*out));
-    if (info->placement == TPP_PLACEMENT_TWO_WAY)
-        return tpp_fail(err, TPP_E_UNSUPPORTED, "schedule", "replay a schedule with one copy of the model",
-                        "the memory of %s cannot be replayed", info->name);
     if (strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE)
         return tpp_fail(err, TPP_E_UNSUPPORTED, "strategy.vocabulary_parallel", "replay without vocab_parallel",
                         "the memory of vocabulary passes cannot be replayed");

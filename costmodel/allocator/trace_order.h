@@ -20,7 +20,7 @@ struct tpp_pass {
 };
 
 struct tpp_trace_chunk {     /* of the stage, in model order */
-    uint32_t first_layer, num_layers;
+    uint32_t first_layer, num_layers; /* of the copy that it belongs to */
     bool is_first, is_last;  /* holds the embedding, the head */
 };
 
@@ -32,7 +32,7 @@ struct tpp_trace_order {
     bool splits_backward;    /* the weight gradients are passes of their own */
 };
 
-/* Passes of one step of `num_micro_batches`. TPP_E_UNSUPPORTED for DualPipe, whose stages hold two copies of the model. */
+/* Passes of one step of `num_micro_batches`. TPP_E_UNSUPPORTED with vocabulary parallelism. */
 enum tpp_code tpp_trace_order_make(const struct tpp_strategy *strategy, uint32_t num_layers, uint32_t stage,
                                    uint32_t num_micro_batches, struct tpp_trace_order *out, struct tpp_error *err);
 void tpp_trace_order_release(struct tpp_trace_order *order);

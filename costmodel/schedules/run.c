@@ -45,6 +45,7 @@ struct tpp_schedule_problem tpp_schedule_problem_of(const struct tpp_strategy *s
         .num_micro_batches =
             strategy->num_micro_batches < UINT32_MAX ? (uint32_t)strategy->num_micro_batches : UINT32_MAX,
         .microbatch_group_size = strategy->microbatch_group_size,
+        .vocabulary_parallel = strategy->vocabulary_parallel,
     };
 }
 
@@ -72,7 +73,10 @@ static uint64_t count_ops_a_stage(const struct tpp_schedule_problem *problem)
 {
     const struct tpp_schedule_info *info = tpp_schedule_info(problem->schedule);
     const uint64_t chunks = info->placement == TPP_PLACEMENT_TWO_WAY ? 1 : problem->virtual_pipeline_stages;
-    return chunks * problem->num_micro_batches * (info->splits_backward ? 3 : 2);
+    const uint32_t vocabulary_ops = problem->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_NONE         ? 0
+                                    : problem->vocabulary_parallel == TPP_VOCABULARY_PARALLEL_INTERLACED ? 1
+                                                                                                         : 2;
+    return chunks * problem->num_micro_batches * ((info->splits_backward ? 3 : 2) + vocabulary_ops);
 }
 
 static enum tpp_code check_sizes(const struct tpp_schedule_problem *problem, struct tpp_error *err)
@@ -87,6 +91,10 @@ static enum tpp_code check_sizes(const struct tpp_schedule_problem *problem, str
     if (row->chunks_a_stage > 0 && v != row->chunks_a_stage)
         return tpp_fail(err, TPP_E_STRATEGY, "schedule", "set the virtual pipeline stages to what the schedule needs",
                         "the %s schedule has %u chunk(s) a stage, not %u", row->info.name, row->chunks_a_stage, v);
+    if (problem->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE &&
+        (problem->schedule != TPP_SCHEDULE_1F1B || p == 1))
+        return tpp_fail(err, TPP_E_STRATEGY, "schedule", "use 1f1b on two stages or more",
+                        "the %s schedule on %u stages does not share vocabulary layers", row->info.name, p);
     if (count_ops_a_stage(problem) > MAX_OPS / p)
         return tpp_fail(err, TPP_E_STRATEGY, "schedule", "use larger micro-batches",
                         "%u micro-batches on %u stages of %u chunks are too many operations to simulate",
@@ -102,7 +110,8 @@ static bool is_amount(double value)
 static enum tpp_code check_times(const struct tpp_schedule_problem *problem, struct tpp_error *err)
 {
     if (!is_amount(problem->edge_seconds) || !is_amount(problem->transfer_seconds) ||
-        !is_amount(problem->pair_hidden_seconds) || !is_amount(problem->memory_limit))
+        !is_amount(problem->memory_limit) || !is_amount(problem->vocabulary_input_seconds) ||
+        !is_amount(problem->vocabulary_loss_seconds) || !is_amount(problem->vocabulary_gradient_seconds))
         return tpp_fail(err, TPP_E_RANGE, "schedule", NULL,
                         "a transfer time or memory limit is negative or not finite");
     const uint32_t p = problem->pipeline_parallel, v = problem->virtual_pipeline_stages;
@@ -110,7 +119,9 @@ static enum tpp_code check_times(const struct tpp_schedule_problem *problem, str
         const struct tpp_schedule_chunk *chunk = &problem->chunks[g];
         if (!is_amount(chunk->forward_seconds) || !is_amount(chunk->backward_seconds) ||
             !is_amount(chunk->weight_seconds) || !is_amount(chunk->activation_bytes) ||
-            !is_amount(chunk->weight_activation_bytes))
+            !is_amount(chunk->weight_activation_bytes) || !is_amount(chunk->hidden_forward_seconds) ||
+            !is_amount(chunk->hidden_backward_seconds) || !is_amount(chunk->vocabulary_seconds) ||
+            !is_amount(chunk->vocabulary_weight_seconds))
             return tpp_fail(err, TPP_E_RANGE, "schedule", NULL,
                             "a time or size of model chunk %u is negative or not finite", g);
     }
@@ -130,8 +141,12 @@ enum tpp_code tpp_schedule_order(struct tpp_schedule_run *run, const struct tpp_
     run->num_stages = problem->pipeline_parallel;
     run->ops_a_stage = count_ops_a_stage(problem);
     code = tpp_buffer_reserve(&run->ops, run->num_stages * run->ops_a_stage, sizeof(struct tpp_schedule_op), err);
-    if (code != TPP_OK || row->search)
-        return code != TPP_OK ? code : row->search(run, problem, err);
+    if (code != TPP_OK)
+        return code;
+    if (problem->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE)
+        return tpp_order_with_vocabulary(run, problem, err);
+    if (row->search)
+        return row->search(run, problem, err);
     for (uint32_t stage = 0; stage < run->num_stages; stage++) {
         struct tpp_op_list list = {.ops = tpp_run_list(run, stage)};
         row->order(problem, stage, &list);

@@ -8,7 +8,8 @@
  *     F(g,i) after F(g-1,i), B(g,i) after F(g,i) and B(g+1,i), W(g,i) after B(g,i)
  *
  * plus edge_seconds when the other operation ran on another stage. Schedules that do not split the backward pass have
- * no W in their lists: their B takes B + W. Time and memory are O(p v m); ops and times live in buffers that a run
+ * no W in their lists: their B takes B + W. With embedding and head shared by all stages (vocabulary_order.c) a stage r also
+ * runs S(r,i) and T(r,i), chunk r, whose barriers stand between the last stage's F and its B. Time and memory are O(p v m); ops and times live in buffers that a run
  * keeps, so stepping many problems of one size allocates once. Same problem, same bits. */
 #ifndef TPP_COSTMODEL_SCHEDULES_SCHEDULE_H
 #define TPP_COSTMODEL_SCHEDULES_SCHEDULE_H
@@ -20,7 +21,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum tpp_schedule_op_kind { TPP_SCHEDULE_OP_FORWARD, TPP_SCHEDULE_OP_BACKWARD, TPP_SCHEDULE_OP_WEIGHT };
+enum tpp_schedule_op_kind {
+    TPP_SCHEDULE_OP_FORWARD,
+    TPP_SCHEDULE_OP_BACKWARD,
+    TPP_SCHEDULE_OP_WEIGHT,
+    TPP_SCHEDULE_OP_VOCABULARY,        /* S */
+    TPP_SCHEDULE_OP_VOCABULARY_WEIGHT, /* T */
+    TPP_SCHEDULE_OP_KIND_COUNT,
+};
 
 struct tpp_schedule_op {
     uint32_t micro_batch;
@@ -56,6 +64,8 @@ struct tpp_schedule_chunk {
     double forward_seconds, backward_seconds, weight_seconds; /* F, B, W */
     double activation_bytes;        /* M_B: alive from the start of F to the end of B */
     double weight_activation_bytes; /* M_W: what of them stays alive until the end of W, when the backward is split */
+    double hidden_forward_seconds, hidden_backward_seconds; /* what F, and B with W, save in a pair of the two */
+    double vocabulary_seconds, vocabulary_weight_seconds;   /* S, T; interlaced: all in S */
 };
 
 struct tpp_schedule_problem {
@@ -66,10 +76,13 @@ struct tpp_schedule_problem {
     uint32_t microbatch_group_size;    /* interleaved: micro-batches a chunk takes in turn; 0 = p */
     /* zb-1p, zb-2p, zb-v: what a stage may hold at once, in micro-batches of its own M_B; 0 = the schedule's p, 2p, p. */
     double memory_limit;
+    enum tpp_vocabulary_parallel vocabulary_parallel; /* 1F1B */
+    /* How long their transfers take from the last stage's F to S, behind S, and behind T: room that the order leaves, and no
+     * part of any time. */
+    double vocabulary_input_seconds, vocabulary_loss_seconds, vocabulary_gradient_seconds;
     const struct tpp_schedule_chunk *chunks; /* p v in model order (DualPipe: p, both copies alike); borrowed */
     double edge_seconds;               /* Tc: from the end of an operation to its arrival on another stage */
     double transfer_seconds;           /* stage time of a transfer, added to each op with input from another stage */
-    double pair_hidden_seconds;        /* DualPipe: what overlapping F with B saves; a pair takes F + B + W less this */
 };
 
 struct tpp_schedule_stage {

@@ -83,6 +83,10 @@ enum tpp_code tpp_search_zero_bubble(struct tpp_schedule_run *run, const struct 
                                      struct tpp_error *err);
 double tpp_problem_memory_limit(const struct tpp_schedule_problem *problem);
 
+/* 1F1B with the passes of shared vocabulary layers (vocabulary_order.c): fills run->ops. */
+enum tpp_code tpp_order_with_vocabulary(struct tpp_schedule_run *run, const struct tpp_schedule_problem *problem,
+                                        struct tpp_error *err);
+
 /* DualPipe's order on one stage (two_chunk_order.c): forward and backward of chunks `first` and `second` in turns, as
  * if the stage were number `depth` of `num_depths` on the way to where the two directions meet. */
 struct tpp_two_chunks {

@@ -172,10 +172,16 @@ static void pen_plain(struct tpp_pen *pen, const struct tpp_unit *unit, enum tpp
         pen_segment(pen, &unit->segments[pass].items[i]);
 }
 
+void tpp_pen_section(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass section)
+{
+    pen_plain(pen, &pen->build->units[kind], section);
+}
+
 void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass pass)
 {
     struct tpp_build *build = pen->build;
-    const struct tpp_unit *unit = &build->units[kind];
+    const bool hides = pen->is_in_pair && kind == TPP_UNIT_MOE && build->assembly.paired_moe;
+    const struct tpp_unit *unit = hides ? &build->paired_moe : &build->units[kind];
     if (pass == TPP_PASS_BACKWARD && tpp_unit_is_layer(kind)) {
         /* Recomputation comes first. The share of layers that is recomputed is spread evenly. */
         const double share = build->chunks[pen->chunk].recomputed_fraction;

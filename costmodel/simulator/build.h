@@ -57,15 +57,22 @@ struct tpp_chunk {
     struct tpp_order_chunk place;
     uint32_t first_layer, num_layers;       /* in the model */
     uint32_t num_moe_layers;                /* of them */
-    bool has_embedding, has_head;
+    bool has_embedding, has_head;           /* its share of them, where the stages share them */
+    bool passes_ends;                       /* in F and B; else in passes of their own */
     double recomputed_fraction;             /* of its layers */
     double elements[TPP_PARAMETERS_COUNT], gather_bytes[TPP_PARAMETERS_COUNT];
 };
 
 struct tpp_op_tasks { /* of one pass of one micro-batch through one chunk on one device */
     uint32_t first, last;
-    uint32_t before; /* what its device did last before it; TPP_NO_TASK */
+    uint32_t block_first, block_last; /* of the passes that run together with it: all start and end as one */
+    uint32_t before; /* what its device did last before them; TPP_NO_TASK */
     uint32_t send;   /* of its result; TPP_NO_TASK */
+};
+
+struct tpp_vocabulary_tasks { /* of one micro-batch on one device; TPP_NO_TASK */
+    uint32_t input, loss, gradient; /* transfers before S, behind it, and behind T */
+    uint32_t first, second;         /* compute of S and of T */
 };
 
 /* Whom a transfer of a stage goes to. */
@@ -76,6 +83,7 @@ enum tpp_route_kind {
     TPP_ROUTE_EXPERT_REPLICAS, TPP_ROUTE_EXPERT_SHARD, /* the same for routed experts */
     TPP_ROUTE_TENSOR, TPP_ROUTE_CONTEXT, TPP_ROUTE_ULYSSES, TPP_ROUTE_EXPERT, TPP_ROUTE_EXPERT_TENSOR,
     TPP_ROUTE_TIED,      /* first and last stage: the tied embedding */
+    TPP_ROUTE_PIPELINE,  /* all stages: shared vocabulary layers */
     TPP_ROUTE_GROUP_COUNT, /* those above are collectives of a group */
     TPP_ROUTE_SEND_UP = TPP_ROUTE_GROUP_COUNT, /* to the next stage, of the last one to the first */
     TPP_ROUTE_SEND_DOWN,
@@ -103,8 +111,10 @@ struct tpp_build {
     bool is_always_in_detail;       /* every pass uses them, not only those beside gradients and gathers */
     double offload_seconds[TPP_PASS_COUNT]; /* exposed copies of activations to the host and back, of a pass */
     struct tpp_unit units[TPP_UNIT_COUNT];
+    struct tpp_unit paired_moe;     /* TPP_UNIT_MOE in a forward and a backward pass that run together */
     struct tpp_chunk *chunks;
     struct tpp_op_tasks *ops;      /* [replica][chunk][micro-batch][pass]: tpp_build_op */
+    struct tpp_vocabulary_tasks *vocabulary; /* [device][micro-batch], where the stages share vocabulary layers */
     uint32_t (*streams)[TPP_TRACK_COUNT]; /* by device; TPP_NO_TASK until used */
     struct tpp_build_route (*routes)[TPP_ROUTE_COUNT][TPP_COLLECTIVE_COUNT]; /* by device */
     struct tpp_group groups[TPP_ROUTE_GROUP_COUNT];
@@ -138,6 +148,7 @@ struct tpp_pen {
     uint32_t device, micro_batch, chunk, layer;
     const char *name;
     bool in_detail;              /* units operation by operation */
+    bool is_in_pair;             /* forward beside backward of another micro-batch */
     double scale;                /* of compute that is added: a part of a unit */
     double pending_seconds;      /* collected, factors applied */
     double pending_compute;      /* of them, what transfers slow */
@@ -154,6 +165,8 @@ void tpp_pen_wait(struct tpp_pen *pen, uint32_t task);
 /* Writes what was collected, an empty task when nothing was but something is waited for or nothing was written yet.
  * Returns the last task. */
 uint32_t tpp_pen_flush(struct tpp_pen *pen);
+/* FORWARD, BACKWARD or WEIGHT of a unit by itself. */
+void tpp_pen_section(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass section);
 /* A pass of a unit; BACKWARD begins with recomputation and ends with WEIGHT when the schedule does not split it. */
 void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass pass);
 
@@ -174,6 +187,9 @@ enum tpp_code tpp_build_links(struct tpp_build *build, struct tpp_error *err);
 uint32_t tpp_build_collective(struct tpp_build *build, uint32_t device, enum tpp_track track, enum tpp_route_kind kind,
                               enum tpp_collective collective, double bytes, double seconds,
                               const struct tpp_graph_task *like);
+/* No time on a link: where all stages of a pipeline have to be. */
+uint32_t tpp_build_meeting(struct tpp_build *build, uint32_t device, enum tpp_track track,
+                           const struct tpp_graph_task *like);
 /* A pass's result to a neighbour stage, and how long it takes alone. */
 double tpp_build_send_seconds(const struct tpp_build *build, uint32_t stage, uint32_t other);
 uint32_t tpp_build_send(struct tpp_build *build, uint32_t device, uint32_t to_stage, enum tpp_track track,
@@ -217,6 +233,10 @@ void tpp_build_release_gradients(struct tpp_build *build, uint32_t device);
 /* build_sharded.c: passes of ZeRO-3 and FSDP. */
 void tpp_build_sharded_forward(struct tpp_pen *pen);
 void tpp_build_sharded_backward(struct tpp_pen *pen, enum tpp_simulated_pass pass);
+
+/* build_vocabulary.c: passes S and T, and whom they wait for when all are written. */
+void tpp_build_vocabulary_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass);
+void tpp_build_connect_vocabulary(struct tpp_build *build);
 
 /* build_finish.c: from the last backward to the end of the step. */
 void tpp_build_finish(struct tpp_build *build, const struct tpp_cost *cost);

@@ -141,6 +141,10 @@ static struct gatherer start_gathers(struct tpp_pen *pen, enum tpp_parameter_par
 void tpp_build_gathered_forward(struct tpp_pen *pen)
 {
     struct gatherer dense = start_gathers(pen, TPP_PARAMETERS_DENSE), expert = start_gathers(pen, TPP_PARAMETERS_EXPERT);
+    if (!pen->build->chunks[pen->chunk].passes_ends) { /* the first S asks for them, about now */
+        gather_whole(&dense, TPP_UNIT_EMBEDDING);
+        gather_whole(&dense, TPP_UNIT_HEAD);
+    }
     for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
         const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, TPP_PASS_FORWARD, i);
         const bool is_whole = dense.size <= 0 || pen->build->units[kind].elements[TPP_PARAMETERS_DENSE] <= 0 ||
@@ -240,6 +244,10 @@ void tpp_build_bucketed_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)
     struct filler fillers[TPP_PARAMETERS_COUNT] = {start_buckets(pen, TPP_PARAMETERS_DENSE),
                                                    start_buckets(pen, TPP_PARAMETERS_EXPERT)};
     struct filler *dense = &fillers[TPP_PARAMETERS_DENSE];
+    if (!pen->build->chunks[pen->chunk].passes_ends) { /* complete since the last T, which comes before the last B */
+        fill_whole(dense, TPP_UNIT_HEAD);
+        fill_whole(dense, TPP_UNIT_EMBEDDING);
+    }
     for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
         const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, pass, i);
         /* Embedding and head are one tensor each, whose gradient is there at its end. */

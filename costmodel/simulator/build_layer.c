@@ -157,8 +157,8 @@ static double pass_seconds(const struct tpp_build *build, const struct tpp_layer
     return seconds;
 }
 
-static enum tpp_code read_segments(struct tpp_build *build, enum tpp_layer_kind kind, const struct tpp_layer *layer,
-                                   struct tpp_unit *unit, struct tpp_error *err)
+static enum tpp_code read_segments(struct tpp_build *build, enum tpp_layer_kind kind, enum tpp_layer_passes together,
+                                   const struct tpp_layer *layer, struct tpp_unit *unit, struct tpp_error *err)
 {
     const bool splits = build->splits_backward;
     const struct pass_sections passes[TPP_PASS_COUNT] = {
@@ -167,7 +167,7 @@ static enum tpp_code read_segments(struct tpp_build *build, enum tpp_layer_kind 
         {.has[TPP_SECTION_WEIGHT] = splits},
     };
     struct tpp_timing timing;
-    const struct tpp_program *program = tpp_evaluator_program(build->evaluator, build->strategy, kind, &timing);
+    const struct tpp_program *program = tpp_evaluator_program(build->evaluator, build->strategy, kind, together, &timing);
     struct tpp_segment_list *lists = tpp_arena_alloc_array(build->arena, TPP_PASS_COUNT, sizeof(*lists));
     if (!lists)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
@@ -187,6 +187,8 @@ enum tpp_code tpp_build_units(struct tpp_build *build, struct tpp_error *err)
     for (int kind = 0; kind < TPP_UNIT_COUNT; kind++)
         if (layers[kind])
             read_layer(build, layers[kind], &build->units[kind]);
+    if (build->assembly.paired_moe)
+        read_layer(build, build->assembly.paired_moe, &build->paired_moe);
     bool with_sends;
     const bool share = tpp_build_layers_share_links(build, &with_sends);
     const bool is_asked = build->options->detail == TPP_DETAIL_OPS;
@@ -195,9 +197,13 @@ enum tpp_code tpp_build_units(struct tpp_build *build, struct tpp_error *err)
         return TPP_OK;
     build->has_operations = true;
     build->is_always_in_detail = is_asked || with_sends || build->is_sharded;
-    const enum tpp_code code =
-        read_segments(build, TPP_LAYER_DECODER, build->assembly.decoder, &build->units[TPP_UNIT_LAYER], err);
-    if (code != TPP_OK || !build->assembly.moe)
-        return code;
-    return read_segments(build, TPP_LAYER_MOE, build->assembly.moe, &build->units[TPP_UNIT_MOE], err);
+    enum tpp_code code = read_segments(build, TPP_LAYER_DECODER, TPP_PASSES_ALONE, build->assembly.decoder,
+                                       &build->units[TPP_UNIT_LAYER], err);
+    if (code == TPP_OK && build->assembly.moe)
+        code = read_segments(build, TPP_LAYER_MOE, TPP_PASSES_ALONE, build->assembly.moe,
+                             &build->units[TPP_UNIT_MOE], err);
+    if (code == TPP_OK && build->assembly.paired_moe)
+        code = read_segments(build, TPP_LAYER_MOE, TPP_PASSES_PAIRED, build->assembly.paired_moe, &build->paired_moe,
+                             err);
+    return code;
 }

@@ -40,7 +40,7 @@ static void place_groups(struct tpp_build *build)
 {
     struct tpp_timing timing;
     tpp_evaluator_program(build->evaluator, build->strategy,
-                          build->assembly.moe ? TPP_LAYER_MOE : TPP_LAYER_DECODER, &timing);
+                          build->assembly.moe ? TPP_LAYER_MOE : TPP_LAYER_DECODER, TPP_PASSES_ALONE, &timing);
     const struct tpp_strategy *s = build->strategy;
     build->groups[TPP_ROUTE_REPLICAS] = build->assembly.replicas.all;
     build->groups[TPP_ROUTE_SHARD] = build->assembly.replicas.shard;
@@ -53,6 +53,7 @@ static void place_groups(struct tpp_build *build)
     build->groups[TPP_ROUTE_CONTEXT] = timing.context_group;
     build->groups[TPP_ROUTE_ULYSSES] = timing.ulysses_group;
     const uint32_t stride = s->tensor_parallel * s->context_parallel * s->data_parallel * (s->pipeline_parallel - 1);
+    build->groups[TPP_ROUTE_PIPELINE] = tpp_vocabulary_transfers(build->evaluator, s, &build->assembly).group;
     build->groups[TPP_ROUTE_TIED] = tpp_group_place(2, stride > 0 ? stride : 1, hardware_of(build)->node.num_gpus);
 }
 
@@ -271,6 +272,14 @@ uint32_t tpp_build_collective(struct tpp_build *build, uint32_t device, enum tpp
     const double alone = seconds > 0 ? seconds : tpp_collective_seconds(links, collective, group, bytes);
     const double latency = tpp_collective_seconds(links, collective, group, 1);
     return tpp_build_transfer(build, device, track, route, alone, latency, port_bytes(collective, group, bytes), like);
+}
+
+uint32_t tpp_build_meeting(struct tpp_build *build, uint32_t device, enum tpp_track track,
+                           const struct tpp_graph_task *like)
+{
+    const struct tpp_build_route *route =
+        group_route(build, device, TPP_ROUTE_PIPELINE, TPP_ALL_REDUCE);
+    return tpp_build_transfer(build, device, track, route, 0, 0, 0, like);
 }
 
 static bool sends_leave_leaf(const struct tpp_build *build, uint32_t stage, uint32_t other)

@@ -7,7 +7,7 @@
 uint32_t tpp_pen_num_units(const struct tpp_pen *pen)
 {
     const struct tpp_chunk *chunk = &pen->build->chunks[pen->chunk];
-    return chunk->num_layers + chunk->has_embedding + chunk->has_head;
+    return chunk->num_layers + (chunk->passes_ends ? chunk->has_embedding + chunk->has_head : 0);
 }
 
 bool tpp_unit_is_layer(enum tpp_unit_kind kind)
@@ -25,11 +25,12 @@ enum tpp_unit_kind tpp_pen_unit_at(const struct tpp_pen *pen, enum tpp_simulated
     const struct tpp_chunk *chunk = &pen->build->chunks[pen->chunk];
     const uint32_t last = tpp_pen_num_units(pen) - 1;
     const uint32_t place = pass == TPP_PASS_FORWARD ? index : last - index;
-    if (chunk->has_embedding && place == 0)
+    const bool begins = chunk->passes_ends && chunk->has_embedding, ends = chunk->passes_ends && chunk->has_head;
+    if (begins && place == 0)
         return TPP_UNIT_EMBEDDING;
-    if (chunk->has_head && place == last)
+    if (ends && place == last)
         return TPP_UNIT_HEAD;
-    return layer_kind(pen->build->evaluator->model, chunk->first_layer + place - chunk->has_embedding);
+    return layer_kind(pen->build->evaluator->model, chunk->first_layer + place - begins);
 }
 
 void tpp_chunk_count_units(const struct tpp_chunk *chunk, double counts[TPP_UNIT_COUNT])
@@ -48,8 +49,10 @@ static void read_chunk(struct tpp_build *build, struct tpp_chunk *chunk)
     double counts[TPP_UNIT_COUNT];
     for (uint32_t i = 0; i < chunk->num_layers; i++)
         chunk->num_moe_layers += layer_kind(model, chunk->first_layer + i) == TPP_UNIT_MOE;
-    chunk->has_embedding = chunk->place.previous == TPP_ORDER_NO_CHUNK;
-    chunk->has_head = chunk->place.next == TPP_ORDER_NO_CHUNK;
+    const bool shares_ends = strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE;
+    chunk->has_embedding = shares_ends || chunk->place.previous == TPP_ORDER_NO_CHUNK;
+    chunk->has_head = shares_ends || chunk->place.next == TPP_ORDER_NO_CHUNK;
+    chunk->passes_ends = !shares_ends;
     chunk->recomputed_fraction = stage_layers > 0 ? tpp_recomputed_layers(strategy, stage_layers) / stage_layers : 0;
     tpp_chunk_count_units(chunk, counts);
     for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
@@ -74,16 +77,18 @@ static void read_offload(struct tpp_build *build)
     build->offload_seconds[TPP_PASS_BACKWARD] = stage.offload_seconds[1];
 }
 
-/* Layers lie on the chunks in model order. */
+/* Layers lie on the chunks in model order; those of a second copy as those of the first, on the stages from the last one on. */
 static void read_chunks(struct tpp_build *build)
 {
     const uint32_t p = build->num_stages;
+    const bool has_copy = tpp_schedule_model_copies(build->strategy->schedule) == 2;
     uint32_t first = 0;
     for (uint32_t g = 0; g < build->num_chunks; g++) {
         struct tpp_chunk *chunk = &build->chunks[g];
         chunk->place = tpp_order_chunk(build->strategy, g);
         chunk->num_layers = tpp_strategy_chunk_layers(build->strategy, build->evaluator->model->num_layers,
-                                                      chunk->place.stage, chunk->place.position / p);
+                                                      has_copy ? chunk->place.position : chunk->place.stage,
+                                                      chunk->place.position / p);
         if (chunk->place.position == 0)
             first = 0;
         chunk->first_layer = first;
@@ -167,20 +172,30 @@ static void write_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass, bool i
         tpp_pen_compute(pen, 0, build->offload_seconds[pass]);
 }
 
-static void write_op(struct tpp_build *build, uint32_t device, const struct tpp_order_op *op, bool is_first, bool is_last)
+static void write_op(struct tpp_build *build, uint32_t device, const struct tpp_order_op *op, bool is_in_pair,
+                     bool is_first, bool is_last)
 {
-    static const char *const names[TPP_PASS_COUNT] = {"forward", "backward", "weight gradients"};
+    static const char *const names[TPP_PASS_COUNT] = {"forward", "backward", "weight gradients", "vocabulary",
+                                                      "vocabulary weights"};
     const enum tpp_simulated_pass pass = (enum tpp_simulated_pass)op->pass;
-    const struct tpp_chunk *chunk = &build->chunks[op->chunk];
     struct tpp_pen pen = tpp_pen_start(build, device, op->chunk, op->micro_batch, names[pass]);
-    const uint32_t before = build->last_compute[device];
+    pen.is_in_pair = is_in_pair;
     receive(&pen, pass);
     if (build->is_sharded && build->options->mode == TPP_SIMULATION_EVENTS)
         tpp_pen_flush(&pen); /* gathers are asked for after it */
-    write_pass(&pen, pass, is_first, is_last);
+    if (pass >= TPP_PASS_VOCABULARY)
+        tpp_build_vocabulary_pass(&pen, pass);
+    else
+        write_pass(&pen, pass, is_first, is_last);
     tpp_pen_flush(&pen);
-    struct tpp_op_tasks *tasks = tpp_build_op(build, device, op->chunk, op->micro_batch, pass);
-    *tasks = (struct tpp_op_tasks){pen.first, pen.last, before, TPP_NO_TASK};
+    *tpp_build_op(build, device, op->chunk, op->micro_batch, pass) =
+        (struct tpp_op_tasks){.first = pen.first, .last = pen.last, .send = TPP_NO_TASK};
+}
+
+static void send_result(struct tpp_build *build, uint32_t device, const struct tpp_order_op *op, struct tpp_op_tasks *tasks)
+{
+    const enum tpp_simulated_pass pass = (enum tpp_simulated_pass)op->pass;
+    const struct tpp_chunk *chunk = &build->chunks[op->chunk];
     const uint32_t target = target_of(chunk, pass);
     if (target == TPP_ORDER_NO_CHUNK || build->chunks[target].place.stage == chunk->place.stage)
         return;
@@ -188,7 +203,42 @@ static void write_op(struct tpp_build *build, uint32_t device, const struct tpp_
                                         .micro_batch = op->micro_batch, .chunk = op->chunk, .layer = TPP_NO_TASK};
     tasks->send = tpp_build_send(build, device, build->chunks[target].place.stage,
                                  pass == TPP_PASS_FORWARD ? TPP_TRACK_SEND_FORWARD : TPP_TRACK_SEND_BACKWARD, &like);
-    tpp_graph_depend(build->graph, tasks->send, tasks->last);
+    tpp_graph_depend(build->graph, tasks->send, tasks->block_last);
+}
+
+/* Passes of a list that run together: as many as a forward pass and both parts of a backward pass. */
+struct block {
+    struct tpp_order_op ops[4];
+    uint32_t num_ops;
+    bool is_pair; /* forward and backward */
+};
+
+static struct block read_block(const struct tpp_build *build, uint32_t stage, size_t index)
+{
+    struct block block = {.num_ops = 0};
+    bool has[TPP_PASS_COUNT] = {false};
+    do {
+        const struct tpp_order_op op = tpp_order_op(build->order, stage, index + block.num_ops);
+        block.ops[block.num_ops++] = op;
+        has[op.pass] = true;
+    } while (block.ops[block.num_ops - 1].is_paired && block.num_ops < sizeof block.ops / sizeof block.ops[0]);
+    block.is_pair = has[TPP_PASS_FORWARD] && has[TPP_PASS_BACKWARD];
+    return block;
+}
+
+/* Results leave when all of the block is done. */
+static void close_block(struct tpp_build *build, uint32_t device, const struct block *block, uint32_t before)
+{
+    struct tpp_op_tasks *tasks[sizeof block->ops / sizeof block->ops[0]];
+    for (uint32_t i = 0; i < block->num_ops; i++)
+        tasks[i] = tpp_build_op(build, device, block->ops[i].chunk, block->ops[i].micro_batch,
+                                (enum tpp_simulated_pass)block->ops[i].pass);
+    for (uint32_t i = 0; i < block->num_ops; i++) {
+        tasks[i]->block_first = tasks[0]->first;
+        tasks[i]->block_last = tasks[block->num_ops - 1]->last;
+        tasks[i]->before = before;
+        send_result(build, device, &block->ops[i], tasks[i]);
+    }
 }
 
 /* Writes a device's list. `seen` counts passes by chunk, so that the first forward and the last pass that makes gradients
@@ -197,14 +247,23 @@ static void write_device(struct tpp_build *build, uint32_t device, uint32_t (*se
                          const uint32_t (*totals)[TPP_PASS_COUNT])
 {
     const uint32_t stage = device % build->num_stages;
-    for (size_t i = 0; i < tpp_order_count(build->order, stage); i++) {
-        const struct tpp_order_op op = tpp_order_op(build->order, stage, i);
-        uint32_t *count = &seen[op.chunk][op.pass];
-        const bool is_first = (*count)++ == 0;
-        const bool is_last = *count == totals[op.chunk][op.pass];
-        write_op(build, device, &op, is_first, is_last);
-        if (op.pass == TPP_PASS_BACKWARD)
-            tpp_build_hold_gradients(build, device, op.chunk, is_last);
+    for (size_t i = 0; i < tpp_order_count(build->order, stage);) {
+        const struct block block = read_block(build, stage, i);
+        const uint32_t before = build->last_compute[device];
+        for (uint32_t k = 0; k < block.num_ops; k++) {
+            const struct tpp_order_op *op = &block.ops[k];
+            uint32_t *count = &seen[op->chunk][op->pass];
+            const bool is_first = (*count)++ == 0;
+            write_op(build, device, op, block.is_pair, is_first, *count == totals[op->chunk][op->pass]);
+        }
+        close_block(build, device, &block, before);
+        for (uint32_t k = 0; k < block.num_ops; k++) {
+            const struct tpp_order_op *op = &block.ops[k];
+            if (op->pass == TPP_PASS_BACKWARD)
+                tpp_build_hold_gradients(build, device, op->chunk,
+                                         seen[op->chunk][op->pass] == totals[op->chunk][op->pass]);
+        }
+        i += block.num_ops;
     }
     tpp_build_release_gradients(build, device);
 }
@@ -219,7 +278,7 @@ static void connect_source(struct tpp_build *build, uint32_t device, const struc
         return;
     const uint32_t from = device - device % build->num_stages + build->chunks[source].place.stage;
     const struct tpp_op_tasks *tasks = tpp_build_op(build, from, source, micro_batch, pass);
-    tpp_graph_depend(build->graph, to->first, tasks->send != TPP_NO_TASK ? tasks->send : tasks->last);
+    tpp_graph_depend(build->graph, to->block_first, tasks->send != TPP_NO_TASK ? tasks->send : tasks->block_last);
     if (tasks->send != TPP_NO_TASK && build->assembly.edge_seconds <= 0)
         tpp_graph_depend(build->graph, tasks->send, to->before);
 }
@@ -237,7 +296,7 @@ static void connect(struct tpp_build *build)
                     continue; /* a micro-batch of the other direction */
                 connect_source(build, device, chunk, TPP_PASS_FORWARD, i, forward);
                 connect_source(build, device, chunk, TPP_PASS_BACKWARD, i, backward);
-                tpp_graph_depend(build->graph, backward->first, forward->last);
+                tpp_graph_depend(build->graph, backward->block_first, forward->block_last);
             }
 }
 
@@ -259,9 +318,14 @@ enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
     build->chunks = tpp_arena_alloc_array(build->arena, build->num_chunks, sizeof(*build->chunks));
     build->ops = tpp_arena_alloc_array(build->arena, num_ops, sizeof(*build->ops));
     build->held.chunks = tpp_arena_alloc_array(build->arena, build->num_chunks, sizeof(*build->held.chunks));
-    if (!totals || !seen || !build->chunks || !build->ops || !build->held.chunks)
+    const size_t num_vocabulary = build->strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE
+                                      ? (size_t)build->num_devices * build->num_micro_batches
+                                      : 1;
+    build->vocabulary = tpp_arena_alloc_array(build->arena, num_vocabulary, sizeof(*build->vocabulary));
+    if (!build->vocabulary || !totals || !seen || !build->chunks || !build->ops || !build->held.chunks)
         return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
     memset(build->ops, 0xff, num_ops * sizeof(*build->ops)); /* TPP_NO_TASK */
+    memset(build->vocabulary, 0xff, num_vocabulary * sizeof(*build->vocabulary));
     read_chunks(build);
     read_offload(build);
     const enum tpp_code code = tpp_order_new(build->evaluator, build->strategy, build->num_micro_batches, &build->order, err);
@@ -276,5 +340,6 @@ enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
         write_device(build, device, seen, (const uint32_t(*)[TPP_PASS_COUNT])totals);
     }
     connect(build);
+    tpp_build_connect_vocabulary(build);
     return TPP_OK;
 }

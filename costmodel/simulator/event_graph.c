@@ -41,7 +41,8 @@ const char *tpp_track_name(enum tpp_track track)
 {
     static const char *const names[TPP_TRACK_COUNT] = {"compute",           "tensor parallel", "send activations",
                                                        "send gradients",    "gather parameters", "reduce gradients",
-                                                       "host"};
+                                                       "host",              "head input",      "loss",
+                                                       "head gradient",     "embedding"};
     return names[track];
 }
 

@@ -28,6 +28,10 @@ enum tpp_track {
     TPP_TRACK_GATHER,        /* parameters */
     TPP_TRACK_REDUCE,        /* gradients */
     TPP_TRACK_HOST,          /* offload */
+    TPP_TRACK_VOCABULARY_INPUT, /* of vocabulary layers that the stages share: the head's input, the loss, its gradient, */
+    TPP_TRACK_VOCABULARY_LOSS,
+    TPP_TRACK_VOCABULARY_GRADIENT,
+    TPP_TRACK_VOCABULARY_EMBEDDING, /* and what the embedding gives and gets */
     TPP_TRACK_COUNT,
 };
 const char *tpp_track_name(enum tpp_track track);

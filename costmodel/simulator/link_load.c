@@ -193,7 +193,7 @@ static double window_seconds(const struct tpp_build *build, double step_seconds)
     const double layer_elements = layer->elements[TPP_PARAMETERS_DENSE];
     const struct tpp_gradient_traffic *traffic = &build->traffic[TPP_PARAMETERS_DENSE];
     double seconds = layer->repeated_seconds;
-    for (int pass = TPP_PASS_BACKWARD; pass < TPP_PASS_COUNT; pass++)
+    for (int pass = TPP_PASS_BACKWARD; pass <= TPP_PASS_WEIGHT; pass++)
         seconds += layer->compute_seconds[pass] + layer->other_seconds[pass];
     seconds += build->chunks[0].recomputed_fraction *
                (layer->compute_seconds[TPP_PASS_FORWARD] + layer->other_seconds[TPP_PASS_FORWARD] - layer->skipped_seconds);

@@ -69,5 +69,5 @@ struct tpp_order_op tpp_order_op(const struct tpp_order *order, uint32_t stage, 
 {
     size_t count;
     const struct tpp_schedule_op *op = &tpp_schedule_run_ops(order->run, stage, &count)[index];
-    return (struct tpp_order_op){op->micro_batch, op->chunk, op->kind};
+    return (struct tpp_order_op){op->micro_batch, op->chunk, op->kind, op->is_paired};
 }

@@ -14,7 +14,8 @@
 
 struct tpp_order_op {
     uint32_t micro_batch, chunk;
-    uint8_t pass; /* 0 forward, 1 backward, 2 weight */
+    uint8_t pass; /* enum tpp_simulated_pass, which has the order of enum tpp_schedule_op_kind */
+    bool is_paired; /* one block with the next op of the list */
 };
 
 struct tpp_order; /* opaque */
@@ -27,7 +28,7 @@ struct tpp_order_shape {
 struct tpp_order_shape tpp_order_shape(const struct tpp_strategy *strategy);
 struct tpp_order_chunk {
     uint32_t stage, previous, next; /* TPP_ORDER_NO_CHUNK at the ends of the model */
-    uint32_t position;              /* in the model: 0 .. p v - 1 */
+    uint32_t position;              /* in the model: 0 .. p v - 1; of both copies, where there are two */
 };
 struct tpp_order_chunk tpp_order_chunk(const struct tpp_strategy *strategy, uint32_t chunk);
 

@@ -11,6 +11,7 @@ enum { MAX_REPLICAS = 8 };
 /* 1.5 GB of them. A unit operation by operation has some ten transfers a pass. */
 static const uint64_t max_tasks = 10000000;
 static const double tasks_per_unit_in_detail = 24, tasks_per_sharded_unit = 3;
+static const double tasks_per_pass_with_vocabulary = 5;
 
 struct tpp_simulation_options tpp_simulation_options_defaults(void)
 {
@@ -112,10 +113,12 @@ static enum tpp_code check_size(const struct tpp_build *build, struct tpp_error 
 {
     const uint64_t micro_batches =
         build->options->num_micro_batches > 0 ? build->num_micro_batches : build->strategy->num_micro_batches;
+    const bool has_vocabulary = build->strategy->vocabulary_parallel != TPP_VOCABULARY_PARALLEL_NONE;
     const double passes = 2.0 * build->num_replicas * build->num_chunks * (double)micro_batches;
     const double units = build->evaluator->model->num_layers / (double)build->num_chunks + 1;
     const double tasks = build->is_always_in_detail ? tasks_per_unit_in_detail * units
                          : build->is_sharded        ? tasks_per_sharded_unit * units
+                         : has_vocabulary           ? tasks_per_pass_with_vocabulary
                                                     : 2;
     if (passes * tasks > (double)build->options->max_tasks)
         return tpp_fail(err, TPP_E_RANGE, "strategy.num_micro_batches", "simulate a smaller global batch: steps repeat",

@@ -57,9 +57,16 @@ struct tpp_simulation_options {
 /* Events, automatic detail, one replica, no straggler, no jitter. */
 struct tpp_simulation_options tpp_simulation_options_defaults(void);
 
-enum tpp_simulated_pass { TPP_PASS_FORWARD, TPP_PASS_BACKWARD, TPP_PASS_WEIGHT, TPP_PASS_COUNT };
+enum tpp_simulated_pass {
+    TPP_PASS_FORWARD,
+    TPP_PASS_BACKWARD,
+    TPP_PASS_WEIGHT,
+    TPP_PASS_VOCABULARY,        /* S and T of vocabulary layers that the stages share (schedules/vocabulary_order.c) */
+    TPP_PASS_VOCABULARY_WEIGHT,
+    TPP_PASS_COUNT,
+};
 
-struct tpp_simulated_op { /* one forward, backward or weight pass of a micro-batch through a chunk */
+struct tpp_simulated_op { /* one pass of a micro-batch through a chunk */
     double start_seconds, end_seconds;
     uint32_t stage, chunk, micro_batch; /* chunk: in model order */
     enum tpp_simulated_pass pass;

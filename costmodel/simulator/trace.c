@@ -53,6 +53,8 @@ static void write_names(struct writer *writer)
         begin_event(writer, "M", d, "process_sort_index");
         tpp_text_format(writer->out, ",\"args\":{\"sort_index\":%u}}", d);
         for (uint32_t track = 0; track < TPP_TRACK_COUNT; track++) {
+            if (track > TPP_TRACK_HOST && build->streams[d][track] == TPP_NO_TASK)
+                continue;
             begin_event(writer, "M", d, "thread_name");
             tpp_text_format(writer->out, ",\"tid\":%u,\"args\":{\"name\":\"%s\"}}", track,
                             tpp_track_name((enum tpp_track)track));
@@ -176,8 +178,8 @@ static double activation_bytes(const struct tpp_build *build, const struct tpp_c
     tpp_stage_memory(build->evaluator, build->strategy, &build->assembly, &stage, index, &memory);
     *fixed_bytes = memory.terms[TPP_MEMORY_WEIGHTS] + memory.terms[TPP_MEMORY_GRADIENTS] +
                    memory.terms[TPP_MEMORY_OPTIMIZER];
-    const double in_flight = tpp_in_flight_micro_batches(build->strategy, index);
-    return memory.terms[TPP_MEMORY_ACTIVATIONS] / in_flight * chunk->num_layers / fmax(1, layers.total);
+    return tpp_stage_micro_batch_bytes(build->evaluator, build->strategy, &build->assembly, &stage, index) *
+           chunk->num_layers / fmax(1, layers.total);
 }
 
 struct change {
@@ -192,7 +194,8 @@ static int compare_changes(const void *left, const void *right)
     return (a->bytes > b->bytes) - (a->bytes < b->bytes); /* what is freed first */
 }
 
-/* A forward pass holds its activations from its start to the end of the backward pass. */
+/* A forward pass holds its activations from its start to the end of the backward pass; where that is split, most of them to the
+ * end of the weight gradients (4.3). */
 static void write_memory_counter(struct writer *writer, uint32_t device, struct change *changes)
 {
     const struct tpp_build *build = writer->build;
@@ -209,7 +212,10 @@ static void write_memory_counter(struct writer *writer, uint32_t device, struct 
             if (ops[TPP_PASS_FORWARD].first == TPP_NO_TASK)
                 continue;
             changes[count++] = (struct change){writer->tasks[ops[TPP_PASS_FORWARD].first].start_seconds, bytes};
-            changes[count++] = (struct change){writer->tasks[ops[TPP_PASS_BACKWARD].last].end_seconds, -bytes};
+            const double kept = build->splits_backward ? TPP_WEIGHT_ACTIVATION_FRACTION * bytes : 0;
+            changes[count++] = (struct change){writer->tasks[ops[TPP_PASS_BACKWARD].last].end_seconds, kept - bytes};
+            if (build->splits_backward)
+                changes[count++] = (struct change){writer->tasks[ops[TPP_PASS_WEIGHT].last].end_seconds, -kept};
         }
     }
     qsort(changes, count, sizeof(*changes), compare_changes);
@@ -228,7 +234,7 @@ static void write_memory_counter(struct writer *writer, uint32_t device, struct 
 static void write_memory_counters(struct writer *writer)
 {
     const struct tpp_build *build = writer->build;
-    struct change *changes = malloc(2 * (size_t)build->num_chunks * build->num_micro_batches * sizeof(*changes));
+    struct change *changes = malloc(3 * (size_t)build->num_chunks * build->num_micro_batches * sizeof(*changes));
     if (!changes) {
         writer->out->failed = true;
         return;

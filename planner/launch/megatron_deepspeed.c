@@ -3,6 +3,7 @@
 #include "planner/launch/deepspeed_json.h"
 #include "planner/launch/emitter.h"
 #include "planner/launch/refusal.h"
+#include "planner/rules/schedules.h"
 
 #define NAME "Megatron-DeepSpeed"
 
@@ -24,7 +25,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
          "its experts exchange tokens by all-to-all, without overlap"},
         {s->recompute_modules != 0, "strategy.recompute_modules", "it recomputes the attention core or whole layers"},
         {s->last_chunk_less > 0, "strategy.last_chunk_less", "it splits whole layers over the stages by itself"},
-        {has_stages && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_ZB_H1, "strategy.schedule",
+        {has_stages && !tpp_framework_has_schedule(TPP_FRAMEWORK_MEGATRON_DEEPSPEED, s->schedule), "strategy.schedule",
          "it has no pipeline schedules beside 1f1b and zb-h1"},
         {has_stages && s->schedule == TPP_SCHEDULE_ZB_H1 && s->sequence_parallel, "strategy.schedule",
          "its zero-bubble schedule excludes sequence parallelism (MD-14)"},

@@ -6,6 +6,7 @@
 #include "planner/launch/graph_modules.h"
 #include "planner/launch/refusal.h"
 #include "planner/rules/layout.h"
+#include "planner/rules/schedules.h"
 
 #include <stdio.h>
 
@@ -42,7 +43,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const struct tpp_refusal refusals[] = {
         {!fsdp && s->zero_stage > 1, "strategy.zero_stage", "ZeRO stages 2 and 3 need the engine fsdp2"},
         {fsdp && s->zero_stage < 2, "strategy.zero_stage", "FSDP2 shards gradients too"},
-        {s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED && s->pipeline_parallel > 1,
+        {s->pipeline_parallel > 1 && !tpp_framework_has_schedule(TPP_FRAMEWORK_MEGATRON_LM, s->schedule),
          "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
         {s->balanced_split && !is_even(s, request->model), "strategy.balanced_split",
          "it does not balance layers that do not divide"},

@@ -2,6 +2,7 @@
 #include "planner/launch/refusal.h"
 
 #include "planner/launch/option_spelling.h"
+#include "planner/rules/schedules.h"
 
 enum tpp_code tpp_refusal_first(const struct tpp_refusal *refusals, size_t count, const char *sentence,
                                 const char *hint, struct tpp_error *err)
@@ -81,7 +82,7 @@ enum tpp_code tpp_launch_check_core(const struct tpp_launch_request *request, co
     const bool is_block = s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK;
     const struct tpp_refusal refusals[] = {
         {s->shard_group > 0, "strategy.shard_group", "its optimizer shards over all ranks that share weights"},
-        {s->pipeline_parallel > 1 && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_INTERLEAVED,
+        {s->pipeline_parallel > 1 && !tpp_framework_has_schedule(request->stack->framework, s->schedule),
          "strategy.schedule", "it has no pipeline schedules beside 1f1b and interleaved"},
         {s->balanced_split && request->model->num_layers % s->pipeline_parallel != 0, "strategy.balanced_split",
          "it does not balance layers that do not divide"},

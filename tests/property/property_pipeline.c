@@ -137,6 +137,44 @@ static void dualpipe_is_near_its_closed_form(void **state)
     }
 }
 
+/* Shared vocabulary layers leave the bubble of 1F1B, whatever their passes take (arXiv 2411.05288, section 5), and hold one
+ * micro-batch more for each barrier, half as many again when interlaced (README of sail-sg/VocabularyParallelism). Interlaced
+ * passes of a round meet only where B is no shorter than F, as it is with both gradients in it. */
+static void vocabulary_passes_leave_the_bubble_of_1f1b(void **state)
+{
+    (void)state;
+    static const enum tpp_vocabulary_parallel kinds[] = {TPP_VOCABULARY_PARALLEL_ONE_BARRIER,
+                                                         TPP_VOCABULARY_PARALLEL_TWO_BARRIERS,
+                                                         TPP_VOCABULARY_PARALLEL_INTERLACED};
+    struct tpp_random random = {20241105};
+    for (int i = 0; i < NUM_CASES; i++) {
+        struct plan plan;
+        random_plan(&random, TPP_SCHEDULE_1F1B, &plan);
+        const uint32_t p = plan.problem.pipeline_parallel, m = plan.problem.num_micro_batches;
+        const bool is_interlaced = kinds[i % 3] == TPP_VOCABULARY_PARALLEL_INTERLACED;
+        if (p == 1)
+            continue;
+        plan.problem.vocabulary_parallel = kinds[i % 3];
+        plan.problem.edge_seconds = 0;
+        const double s = tpp_random_uniform(&random, 0.0005, 0.01);
+        const double t = is_interlaced ? 0 : tpp_random_uniform(&random, 0.0005, 0.01);
+        for (uint32_t g = 0; g < p; g++) {
+            plan.chunks[g].vocabulary_seconds = s;
+            plan.chunks[g].vocabulary_weight_seconds = t;
+        }
+        const double stage = plan.f + plan.b + plan.w;
+        const struct tpp_pipeline_times times = {stage + s + t, (p - 1) * stage, 0, 0, 0};
+        const double closed = tpp_pipeline_step(&plan.strategy, &times).seconds, events = play(&plan).makespan_seconds;
+        if (fabs(events - closed) > 1e-3 * closed)
+            fail_msg("vocabulary %d p=%u m=%u F=%g B=%g S=%g T=%g: events %.9g, closed form %.9g", (int)kinds[i % 3], p,
+                     m, plan.f, plan.b + plan.w, s, t, events, closed);
+        const uint32_t more = is_interlaced ? p / 2 : kinds[i % 3] == TPP_VOCABULARY_PARALLEL_TWO_BARRIERS ? 2 : 1;
+        assert_true(tpp_schedule_run_stages(run)[0].peak_micro_batches <= fmin(m, p + more));
+        if (m >= 2 * p)
+            assert_true(tpp_schedule_run_stages(run)[0].peak_micro_batches >= p + more - 1);
+    }
+}
+
 /* Uneven stages, any schedule: no stage does less than its work or overlaps with itself, nothing ends before the
  * longest chain of one micro-batch, and a slower wire never makes a fixed order faster. */
 static void uneven_stages_obey_the_laws(void **state)
@@ -206,6 +244,7 @@ int main(void)
         cmocka_unit_test(closed_forms_agree_with_the_events),
         cmocka_unit_test(searched_schedules_are_near_their_closed_forms),
         cmocka_unit_test(dualpipe_is_near_its_closed_form),
+        cmocka_unit_test(vocabulary_passes_leave_the_bubble_of_1f1b),
         cmocka_unit_test(uneven_stages_obey_the_laws),
         cmocka_unit_test(lists_are_complete_and_the_same_again),
     };

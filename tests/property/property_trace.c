@@ -30,13 +30,13 @@ static void random_plan(struct tpp_random *random, const struct tpp_gpu *gpu, st
                                                     TPP_FRAMEWORK_OTHER};
     static const char *const recompute[] = {"none", "selective", "full", "full,recompute_method=uniform,recompute_layers=2",
                                             "full:2"};
-    static const char *const schedules[] = {"1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2"};
+    static const char *const schedules[] = {"1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2", "dualpipe"};
     static const char *const two_chunks[] = {"interleaved", "zb-v", "dualpipev"};
     plan->model = shape_preset(presets[tpp_random_range(random, 0, 4)]);
     plan->model.num_layers = 8 * (uint32_t)tpp_random_range(random, 2, 4);
     const uint32_t t = power(random, 2), p = power(random, 2), d = power(random, 3);
     const uint32_t v = p > 1 && tpp_random_range(random, 0, 3) == 0 ? 2 : 1, b = power(random, 1);
-    const uint32_t m = p * v * power(random, 2), c = power(random, 1); /* DualPipeV wants 2 p */
+    const uint32_t m = p * v * power(random, 2), c = power(random, 1); /* DualPipe and DualPipeV want 2 p */
     const bool has_experts = plan->model.num_experts > 0;
     plan->job = shape_job(t * p * d * c, 1024 * power(random, 3), (uint64_t)d * b * m);
     if (!has_experts && tpp_random_range(random, 0, 3) == 0)
@@ -47,7 +47,7 @@ static void random_plan(struct tpp_random *random, const struct tpp_gpu *gpu, st
         plan->job.precision = tpp_random_range(random, 0, 1) == 0 ? TPP_PRECISION_FP8 : TPP_PRECISION_FP8_BLOCK;
     tpp_stack_defaults(framework, gpu, &plan->job, &plan->stack);
     const char *schedule =
-        v > 1 ? two_chunks[tpp_random_range(random, 0, 2)] : schedules[p > 1 ? tpp_random_range(random, 0, 4) : 0];
+        v > 1 ? two_chunks[tpp_random_range(random, 0, 2)] : schedules[p > 1 ? tpp_random_range(random, 0, 5) : 0];
     const bool is_fsdp = tpp_engine_is_fsdp(plan->stack.engine);
     snprintf(plan->text, sizeof plan->text, "tp=%u,pp=%u,vp=%u,dp=%u,cp=%u,ep=%u,mbs=%u,sp=%u,zero=%u,recompute=%s,schedule=%s",
              t, p, v, d, c, has_experts && d > 1 ? 2 : 1, b, t > 1, is_fsdp ? 3 : (unsigned)tpp_random_range(random, 0, p > 1 ? 1 : 3),

@@ -55,7 +55,7 @@ static void megatron_buckets_lie_between_latency_and_a_layer(void **state)
     assert_int_equal(scene.stack.reduce_bytes, 4);
     assert_int_equal(list(&scene, TPP_BUCKET_REDUCE), 2);
     assert_int_equal(scene.sizes[0], 36000000);
-    const struct tpp_layer *layer = tpp_evaluator_layer(scene.evaluator, &scene.strategy, TPP_LAYER_DECODER);
+    const struct tpp_layer *layer = tpp_evaluator_layer(scene.evaluator, &scene.strategy, TPP_LAYER_DECODER, TPP_PASSES_ALONE);
     const double backward = layer->section_seconds[TPP_SECTION_BACKWARD] + layer->section_seconds[TPP_SECTION_WEIGHT];
     check_two_digits(scene.sizes[1], 1.001 * (backward - 380.4e-6) * 38.64e9 * 32 / 31 / 4);
     tpp_evaluator_free(scene.evaluator);

@@ -113,7 +113,7 @@ static struct outcome run_a6(const struct scene *scene, uint64_t bucket, double 
     assert_int_equal(tpp_simulation_new(evaluator, &strategy, &options, &simulation, NULL), TPP_OK);
     assert_int_equal(tpp_simulation_run(simulation, UINT64_MAX, &done, NULL), TPP_OK);
     const struct tpp_simulation_result *result = tpp_simulation_result(simulation);
-    const struct tpp_layer *layer = tpp_evaluator_layer(evaluator, &strategy, TPP_LAYER_DECODER);
+    const struct tpp_layer *layer = tpp_evaluator_layer(evaluator, &strategy, TPP_LAYER_DECODER, TPP_PASSES_ALONE);
     double transfers = 0, seconds = 0;
     for (int s = TPP_SECTION_BACKWARD; s <= TPP_SECTION_WEIGHT; s++) {
         seconds += layer->section_seconds[s];

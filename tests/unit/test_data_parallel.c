@@ -55,6 +55,32 @@ static double least_seconds(double transfer, double num_buckets)
     return transfer / num_buckets + 0.25 * (transfer - transfer / num_buckets);
 }
 
+/* Stages r and p-1-r hold the same two stages. tp 8, pp 4, dp 2 on 64 GPUs: ranks 0, 8 of the first stage and 48, 56 of the
+ * last, each alone in its node, which are 8 nodes apart. tp 1, pp 8 on 8 GPUs: both in the one node. */
+static void dualpipe_reduces_over_both_copies(void **state)
+{
+    (void)state;
+    const struct scene far = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "tp=8,pp=4,mbs=1,zero=1,schedule=dualpipe");
+    assert_int_equal(far.replicas.all.size, 4);
+    assert_int_equal(far.replicas.all.ranks_per_node, 1);
+    assert_int_equal(far.replicas.all.num_nodes, 4);
+    assert_int_equal(far.replicas.all.node_span, 8);
+    assert_true(far.replicas.shard_ranks == 4 && far.replicas.replicate.size == 1);
+    const struct scene halves = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "tp=8,pp=4,mbs=1,zero=1,shard=2,schedule=dualpipe");
+    assert_true(halves.replicas.shard.size == 2 && halves.replicas.shard.node_span == 2); /* dp ranks of one stage */
+    assert_true(halves.replicas.replicate.size == 2 && halves.replicas.replicate.node_span == 7); /* ranks 0 and 48 */
+    struct scene near = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "tp=8,mbs=1");
+    near.job = shape_job(8, 8192, 64);
+    near.strategy = shape_strategy("tp=1,pp=8,mbs=1,schedule=dualpipe", &near.job);
+    near.replicas = tpp_replicas_make(&near.strategy, &near.stack, 8);
+    assert_true(near.replicas.all.size == 2 && near.replicas.all.num_nodes == 1 && near.replicas.all.ranks_per_node == 2);
+    assert_true(tpp_gradient_traffic_of(&near.stack, &near.strategy, &near.replicas).has_any);
+    /* Experts of ep 4 on 16 ranks of a stage: 4 replicas there, 8 with the other stage's. */
+    near.job = shape_job(64, 8192, 64);
+    near.strategy = shape_strategy("tp=1,pp=4,ep=4,mbs=1,schedule=dualpipe", &near.job);
+    assert_int_equal(tpp_expert_replicas_make(&near.strategy, &near.stack, 8).all.size, 8);
+}
+
 static void bucket_counts_are_example_e11(void **state)
 {
     (void)state;
@@ -262,6 +288,7 @@ static void torchtitan_stages_reduce_once_behind_the_last_pass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dualpipe_reduces_over_both_copies),
         cmocka_unit_test(bucket_counts_are_example_e11),
         cmocka_unit_test(bytes_a_step_are_example_e11),
         cmocka_unit_test(megatron_has_one_bucket_when_nothing_overlaps),

@@ -144,9 +144,9 @@ static void what_has_no_trace_is_said(void **state)
     struct fixture fixture;
     struct tpp_peak peak;
     struct tpp_error err = {0};
-    start(&fixture, TPP_FRAMEWORK_MEGATRON_LM, 4, 16, "pp=4,mbs=1,schedule=dualpipe");
+    start(&fixture, TPP_FRAMEWORK_MEGATRON_LM, 4, 16, "pp=4,mbs=1,vocab_parallel=one-barrier");
     assert_int_equal(tpp_peak_find(fixture.evaluator, &fixture.strategy, 0, &peak, &err), TPP_E_UNSUPPORTED);
-    assert_string_equal(err.where, "schedule");
+    assert_string_equal(err.where, "strategy.vocabulary_parallel");
     tpp_evaluator_free(fixture.evaluator);
     start(&fixture, TPP_FRAMEWORK_MEGATRON_LM, 4, 16, "pp=4,mbs=1");
     assert_int_equal(tpp_peak_find(fixture.evaluator, &fixture.strategy, 4, &peak, &err), TPP_E_RANGE);

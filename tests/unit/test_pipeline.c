@@ -114,6 +114,32 @@ static void zero_bubble_schedules_are_those_of_example_e8(void **state)
     CHECK_NUMBER(seconds_of(TPP_SCHEDULE_DUALPIPEV, 4, 2, 10, 2, 2, 2, 0), 66, 1e-12);
 }
 
+/* F&B = 2.5 instead of 3 in all of m - p - 1 = 11 pairs of a stage in the middle, which then idles (p/2-1)(F&B + B_full - 3W)
+ * = 3 * 1.5: 60 - 5.5 + 4.5. The stages' seconds have 11/20 of what pairs save off. */
+static void pairs_hide_what_they_wait_for(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tpp_schedule schedule;
+        uint32_t p, v;
+        uint64_t m;
+        double scale; /* stages of DualPipeV are twice as long */
+    } cases[] = {{TPP_SCHEDULE_DUALPIPE, 8, 1, 20, 1}, {TPP_SCHEDULE_DUALPIPEV, 4, 2, 10, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct tpp_strategy strategy = pipeline(cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
+        const double phi = 11.0 / 20, stage = cases[i].scale * (3 - phi * 0.5), others = cases[i].p - 1;
+        const struct tpp_pipeline_times times = {
+            .slowest_seconds = stage,
+            .others_seconds = others * stage,
+            .others_forward_seconds = others * cases[i].scale,
+            .others_weight_seconds = others * cases[i].scale,
+            .others_hidden_seconds = others * cases[i].scale * 0.5,
+            .paired_fraction = phi,
+        };
+        CHECK_NUMBER(tpp_pipeline_step(&strategy, &times).seconds, 59, 1e-12);
+    }
+}
+
 static void messages_are_late_for_all_but_one_in_p_micro_batches(void **state)
 {
     (void)state;
@@ -157,6 +183,7 @@ int main(void)
         cmocka_unit_test(one_stage_has_no_bubble),
         cmocka_unit_test(micro_batches_in_flight_are_example_e7),
         cmocka_unit_test(zero_bubble_schedules_are_those_of_example_e8),
+        cmocka_unit_test(pairs_hide_what_they_wait_for),
         cmocka_unit_test(messages_are_late_for_all_but_one_in_p_micro_batches),
         cmocka_unit_test(split_backwards_keep_more_in_flight),
     };

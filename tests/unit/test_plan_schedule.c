@@ -76,6 +76,8 @@ static void stages_are_as_busy_as_the_evaluator_says(void **state)
         "tp=8,pp=4,mbs=1,sp=1,schedule=zb-h1",
         "tp=8,pp=1,mbs=1,sp=1",
         "tp=8,pp=8,mbs=1,sp=1,first_layers=9,last_layers=9",
+        "tp=8,pp=8,mbs=1,sp=1,recompute=full:5,schedule=dualpipe",
+        "tp=8,pp=4,mbs=1,sp=1,schedule=dualpipe,first_layers=20,last_layers=28",
     };
     for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
         struct plan plan;
@@ -116,17 +118,39 @@ static void closed_forms_hold_for_a_slow_head(void **state)
     }
 }
 
+/* bf16 has no fp32 copies of gradients in the step, which would be the peak. */
+static void make_gpt3_in_bf16(struct plan *plan)
+{
+    make_gpt3(plan);
+    plan->job.precision = TPP_PRECISION_BF16;
+    tpp_stack_set_dtypes(&plan->stack, &plan->job);
+}
+
 static void kept_bytes_are_those_of_the_memory_walk(void **state)
 {
     (void)state;
     struct plan plan;
-    make_gpt3(&plan);
+    make_gpt3_in_bf16(&plan);
     play(&plan, "tp=8,pp=8,mbs=1,sp=1,recompute=selective");
     struct tpp_stage_cost costs[8];
     assert_int_equal(tpp_evaluator_stages(plan.evaluator, &plan.strategy, costs, NULL), TPP_OK);
     for (uint32_t r = 0; r < 8; r++)
         CHECK_NUMBER(tpp_schedule_run_stages(plan.run)[r].peak_activation_bytes,
                      costs[r].memory.terms[TPP_MEMORY_ACTIVATIONS], 1e-12);
+    stop(&plan);
+}
+
+/* With fp16 the peak of these stages is the optimizer's step, where no activations are left: they are kept all the same. */
+static void kept_bytes_do_not_depend_on_where_the_peak_is(void **state)
+{
+    (void)state;
+    struct plan plan;
+    make_gpt3(&plan);
+    plan.job.global_batch_size = 8;
+    play(&plan, "tp=8,pp=8,mbs=1,sp=1,recompute=selective");
+    assert_true(plan.cost.memory.terms[TPP_MEMORY_ACTIVATIONS] == 0);
+    for (uint32_t r = 0; r < 8; r++) /* 12 layers of E5, 8 - r micro-batches */
+        CHECK_NUMBER(tpp_schedule_run_stages(plan.run)[r].peak_activation_bytes, (8 - r) * 12 * 106954752.0, 1e-12);
     stop(&plan);
 }
 
@@ -146,17 +170,46 @@ static void a_v_has_both_ends_on_its_first_stage(void **state)
     stop(&plan);
 }
 
-static void dualpipe_is_not_costed(void **state)
+/* README of deepseek-ai/DualPipe: 2x the parameters, PP + 1 activations; DeepSeek-V3 report, 3.2.1: the shallowest and the
+ * deepest layers on the same rank. E2: stages of 8 hold 2,822,731,776, 2,718,922,752 in the middle and 2,797,590,528
+ * parameters. E5: 106,954,752 bytes a layer with selective recomputation. */
+static void dualpipe_holds_two_stages_and_nine_activations_of_eight(void **state)
 {
     (void)state;
     struct plan plan;
-    struct tpp_error err;
+    make_gpt3_in_bf16(&plan);
+    play(&plan, "tp=8,pp=8,mbs=1,sp=1,recompute=selective,schedule=dualpipe");
+    struct tpp_stage_cost costs[8];
+    assert_int_equal(tpp_evaluator_stages(plan.evaluator, &plan.strategy, costs, NULL), TPP_OK);
+    for (uint32_t r = 0; r < 8; r++) {
+        const bool is_end = r == 0 || r == 7;
+        assert_int_equal(costs[r].parameters, is_end ? 2822731776 + 2797590528 : 2 * 2718922752);
+        assert_int_equal(costs[r].num_layers, 24);
+        CHECK_NUMBER(costs[r].memory.terms[TPP_MEMORY_ACTIVATIONS], 9 * 12 * 106954752.0, 1e-12);
+        CHECK_NUMBER(tpp_schedule_run_stages(plan.run)[r].peak_activation_bytes, 9 * 12 * 106954752.0, 1e-12);
+        CHECK_NUMBER(tpp_schedule_run_stages(plan.run)[r].peak_micro_batches, 9, 1e-12);
+    }
+    /* E4: 18 bytes a parameter without sharding. */
+    CHECK_NUMBER(costs[0].memory.terms[TPP_MEMORY_WEIGHTS] + costs[0].memory.terms[TPP_MEMORY_GRADIENTS] +
+                     costs[0].memory.terms[TPP_MEMORY_OPTIMIZER],
+                 18 * 5620322304.0, 1e-12);
+    /* Embedding and head are on one rank: nothing is summed between the ends. */
+    assert_true(costs[0].memory.terms[TPP_MEMORY_COMMUNICATORS] == costs[3].memory.terms[TPP_MEMORY_COMMUNICATORS]);
+    stop(&plan);
+}
+
+/* Both copies of a stage reduce together: the optimizer's 12 bytes of fp16 are shared by 2 dp ranks. 128 GPUs: dp = 2. */
+static void dualpipe_shards_states_over_both_copies(void **state)
+{
+    (void)state;
+    struct plan plan;
     make_gpt3(&plan);
-    play(&plan, "tp=8,pp=8,mbs=1,sp=1");
-    const struct tpp_strategy strategy = shape_strategy("tp=8,pp=8,mbs=1,sp=1,schedule=dualpipe", &plan.job);
-    assert_int_equal(tpp_evaluator_cost(plan.evaluator, &strategy, &plan.cost, &err), TPP_E_UNSUPPORTED);
-    assert_int_equal(tpp_plan_schedule(plan.evaluator, &strategy, plan.chunks, &plan.problem, &err), TPP_E_UNSUPPORTED);
-    assert_string_equal(err.where, "strategy.schedule");
+    plan.job.num_gpus = 128;
+    play(&plan, "tp=8,pp=8,mbs=1,sp=1,zero=1,schedule=dualpipe");
+    struct tpp_stage_cost costs[8];
+    assert_int_equal(tpp_evaluator_stages(plan.evaluator, &plan.strategy, costs, NULL), TPP_OK);
+    CHECK_NUMBER(costs[3].memory.terms[TPP_MEMORY_OPTIMIZER], 12 * 2 * 2718922752.0 / 4, 1e-12);
+    CHECK_NUMBER(costs[3].memory.terms[TPP_MEMORY_WEIGHTS], 2 * 2 * 2718922752.0, 1e-12);
     stop(&plan);
 }
 
@@ -167,8 +220,10 @@ int main(void)
         cmocka_unit_test(stages_are_as_busy_as_the_evaluator_says),
         cmocka_unit_test(closed_forms_hold_for_a_slow_head),
         cmocka_unit_test(kept_bytes_are_those_of_the_memory_walk),
+        cmocka_unit_test(kept_bytes_do_not_depend_on_where_the_peak_is),
         cmocka_unit_test(a_v_has_both_ends_on_its_first_stage),
-        cmocka_unit_test(dualpipe_is_not_costed),
+        cmocka_unit_test(dualpipe_holds_two_stages_and_nine_activations_of_eight),
+        cmocka_unit_test(dualpipe_shards_states_over_both_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,7 @@ static void pipelines_want_micro_batches(void **state)
     (void)state;
     struct scene s = sound();
     s.plan.strategy.virtual_pipeline_stages = 1;
+    s.plan.strategy.schedule = TPP_SCHEDULE_1F1B;
     s.plan.strategy.pipeline_parallel = 4;
     s.plan.strategy.num_micro_batches = 2;
     s.plan.cost.bubble_fraction = 0.6; /* field note B2: (4-1)/(2+4-1) */
@@ -191,6 +192,18 @@ static void pipelines_want_micro_batches(void **state)
     expect_one(&s, "few-micro-batches", "12 micro-batches on 4 stages");
     expect_one(&s, "interleaving-missing", "bubble of 20 %");
     s.plan.strategy.num_micro_batches = 32; /* 8 a stage */
+    assert_int_equal(list(&s), 0);
+}
+
+static void a_schedule_of_another_framework_is_named(void **state)
+{
+    (void)state;
+    struct scene s = sound();
+    s.plan.strategy.virtual_pipeline_stages = 1;
+    s.plan.strategy.schedule = TPP_SCHEDULE_ZB_H1;
+    expect_only(&s, "schedule-missing", TPP_SEVERITY_ERROR, "megatron-lm has no pipeline schedule zb-h1");
+    assert_non_null(strstr(risks[0].hint, "1f1b, interleaved"));
+    s.stack.framework = TPP_FRAMEWORK_OTHER;
     assert_int_equal(list(&s), 0);
 }
 
@@ -434,6 +447,7 @@ int main(void)
         cmocka_unit_test(kernel_shapes_are_judged),
         cmocka_unit_test(experts_are_kept_inside_nodes),
         cmocka_unit_test(pipelines_want_micro_batches),
+        cmocka_unit_test(a_schedule_of_another_framework_is_named),
         cmocka_unit_test(stages_should_be_even),
         cmocka_unit_test(sharded_parameters_do_not_like_accumulation),
         cmocka_unit_test(long_sequences_want_context_parallelism),

@@ -166,7 +166,10 @@ static void dualpipe_waits_as_its_closed_form_says(void **state)
     (void)state;
     for (int k = 0; k < 2; k++) {
         struct pipeline pipeline = make(TPP_SCHEDULE_DUALPIPE, 8, 1, 20, 1, 1, 1);
-        pipeline.problem.pair_hidden_seconds = 0.5 * k;
+        for (uint32_t g = 0; g < 8; g++) {
+            pipeline.chunks[g].hidden_forward_seconds = 0.2 * k;
+            pipeline.chunks[g].hidden_backward_seconds = 0.3 * k;
+        }
         play(&pipeline);
         const struct tpp_schedule_stage *stages = tpp_schedule_run_stages(pipeline.run);
         for (uint32_t r = 3; r < 5; r++)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -292,6 +293,85 @@ static void modules_are_recomputed_where_the_model_has_them(void **state)
     assert_true(list_exchanges(stack, 8, 512, &limits).modules[0] == list_bit(0));
 }
 
+struct found_schedules { /* bit n: some plan has n stages, n chunks */
+    uint64_t stages, chunks;
+    size_t num_plans;
+};
+
+/* All plans of 16 GPUs; each has the schedule `wanted`, and with one stage no other than 1F1B. */
+static struct found_schedules list_schedules(enum tpp_framework framework, enum tpp_schedule wanted)
+{
+    const struct tpp_stack stack = {.framework = framework, .engine = TPP_ENGINE_MEGATRON};
+    const struct tpp_job job = make_job(16, 64);
+    static struct tpp_space_cell cell;
+    struct tpp_space_limits limits = tpp_space_limits_defaults();
+    struct tpp_space *space;
+    struct found_schedules found = {0, 0, 0};
+    limits.schedule = wanted;
+    assert_int_equal(tpp_space_new(&model, 8, &job, &stack, &limits, &space, NULL), TPP_OK);
+    for (size_t i = 0; i < tpp_space_num_cells(space); i++) {
+        tpp_space_cell(space, i, &cell);
+        for (uint64_t group = 0; group < cell.num_groups; group++) {
+            struct tpp_strategy strategy;
+            if (!tpp_space_group(space, &cell, group, &strategy))
+                continue;
+            assert_int_equal(strategy.schedule, wanted);
+            found.stages |= bit(strategy.pipeline_parallel);
+            found.chunks |= bit(strategy.virtual_pipeline_stages);
+            found.num_plans++;
+        }
+    }
+    tpp_space_free(space);
+    return found;
+}
+
+static void a_pinned_schedule_is_the_only_one(void **state)
+{
+    (void)state;
+    const uint64_t pipelines = bit(2) | bit(4) | bit(8); /* 40 layers leave too much on one of 16 */
+    const struct found_schedules dual = list_schedules(TPP_FRAMEWORK_OTHER, TPP_SCHEDULE_DUALPIPE);
+    assert_true(dual.stages == pipelines && dual.chunks == bit(1) && dual.num_plans > 0);
+    /* 40 layers in two chunks on 2 and 4 stages; on 8 they do not divide, and a V takes no uneven split. */
+    const struct found_schedules v = list_schedules(TPP_FRAMEWORK_TORCHTITAN, TPP_SCHEDULE_DUALPIPEV);
+    assert_true(v.stages == (bit(2) | bit(4)) && v.chunks == bit(2));
+    const struct found_schedules plain = list_schedules(TPP_FRAMEWORK_MEGATRON_LM, TPP_SCHEDULE_1F1B);
+    assert_true(plain.stages == (pipelines | bit(1)) && plain.chunks == bit(1));
+    const struct found_schedules chunks = list_schedules(TPP_FRAMEWORK_MEGATRON_LM, TPP_SCHEDULE_INTERLEAVED);
+    assert_true(chunks.stages == pipelines && (chunks.chunks & (bit(1) | bit(2))) == bit(2));
+}
+
+static void a_schedule_that_the_framework_lacks_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tpp_framework framework;
+        enum tpp_schedule lacks, has;
+    } cases[] = {
+        {TPP_FRAMEWORK_MEGATRON_LM, TPP_SCHEDULE_DUALPIPE, TPP_SCHEDULE_INTERLEAVED},
+        {TPP_FRAMEWORK_NEMO, TPP_SCHEDULE_ZB_H1, TPP_SCHEDULE_1F1B},
+        {TPP_FRAMEWORK_MS_SWIFT, TPP_SCHEDULE_GPIPE, TPP_SCHEDULE_INTERLEAVED},
+        {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, TPP_SCHEDULE_ZB_V, TPP_SCHEDULE_ZB_H1},
+        {TPP_FRAMEWORK_TORCHTITAN, TPP_SCHEDULE_DUALPIPE, TPP_SCHEDULE_ZB_V},
+        {TPP_FRAMEWORK_NANOTRON, TPP_SCHEDULE_INTERLEAVED, TPP_SCHEDULE_GPIPE},
+        {TPP_FRAMEWORK_HF_TRAINER, TPP_SCHEDULE_GPIPE, TPP_SCHEDULE_1F1B},
+        {TPP_FRAMEWORK_LLM_FOUNDRY, TPP_SCHEDULE_ZB_1P, TPP_SCHEDULE_1F1B},
+    };
+    const struct tpp_job job = make_job(16, 64);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tpp_stack stack = {.framework = cases[i].framework, .engine = TPP_ENGINE_MEGATRON};
+        struct tpp_space_limits limits = tpp_space_limits_defaults();
+        struct tpp_space *space;
+        struct tpp_error err;
+        limits.schedule = cases[i].lacks;
+        assert_int_equal(tpp_space_new(&model, 8, &job, &stack, &limits, &space, &err), TPP_E_UNSUPPORTED);
+        assert_string_equal(err.where, "schedule");
+        assert_non_null(strstr(err.hint, tpp_schedule_name(cases[i].has)));
+        limits.schedule = cases[i].has;
+        assert_int_equal(tpp_space_new(&model, 8, &job, &stack, &limits, &space, &err), TPP_OK);
+        tpp_space_free(space);
+    }
+}
+
 static void expect_refused(struct tpp_space_limits limits, const char *where)
 {
     struct tpp_error err;
@@ -358,6 +438,9 @@ static void limits_out_of_range_are_named(void **state)
     limits.expert_overlap = 2;
     expect_refused(limits, "limits.expert_overlap");
     limits = tpp_space_limits_defaults();
+    limits.schedule = TPP_SCHEDULE_COUNT;
+    expect_refused(limits, "limits.schedule");
+    limits = tpp_space_limits_defaults();
     limits.shared_overlap = 2;
     expect_refused(limits, "limits.shared_overlap");
     limits = tpp_space_limits_defaults();
@@ -377,6 +460,8 @@ static void limits_out_of_range_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pinned_schedule_is_the_only_one),
+        cmocka_unit_test(a_schedule_that_the_framework_lacks_is_refused),
         cmocka_unit_test(sizes_are_divisors),
         cmocka_unit_test(tensor_parallel_leaves_a_node_only_when_asked),
         cmocka_unit_test(a_prime_world_is_all_data_parallel),

@@ -481,6 +481,10 @@ static void vocabulary_layers_are_shared_in_1f1b_only(void **state)
     assert_int_equal(tpp_strategy_vocabulary_shards(&s), 2);
     expect_accepted(s, &coder, &job, &megatron);
     expect_refused(s, &tied, &job, &megatron, where);
+    const struct tpp_stack fsdp = {.engine = TPP_ENGINE_FSDP2};
+    s.zero_stage = 3; /* every rank needs its share of the vocabulary in every pass */
+    expect_refused(s, &coder, &job, &fsdp, where);
+    s.zero_stage = 0;
     s.schedule = TPP_SCHEDULE_GPIPE;
     expect_refused(s, &coder, &job, &megatron, where);
     s = make(1, 1, 1);
@@ -577,9 +581,44 @@ static void the_last_chunk_can_hold_less(void **state)
     assert_int_equal(tpp_strategy_chunk_layers(&s, 61, 3, 3), 1);
 }
 
+/* README of deepseek-ai/DualPipe: even stages and micro-batches, at least two micro-batches a stage. */
+static void dualpipe_needs_even_stages_and_two_micro_batches_a_stage(void **state)
+{
+    (void)state;
+    struct tpp_strategy s = make(1, 2, 1);
+    s.schedule = TPP_SCHEDULE_DUALPIPE;
+    struct tpp_job job = make_job(2, 4);
+    expect_accepted(s, &coder, &job, &megatron);
+    job.global_batch_size = 5;
+    expect_refused(s, &coder, &job, &megatron, "strategy.num_micro_batches");
+    job.global_batch_size = 2;
+    expect_refused(s, &coder, &job, &megatron, "strategy.num_micro_batches");
+    job = make_job(31, 62);
+    s.pipeline_parallel = 31;
+    expect_refused(s, &coder, &job, &megatron, "strategy.num_micro_batches");
+    /* Shards of two copies would be gathered at different times. */
+    const struct tpp_stack fsdp = {.engine = TPP_ENGINE_FSDP2};
+    job = make_job(4, 8);
+    s.pipeline_parallel = 2;
+    s.zero_stage = 3;
+    expect_refused(s, &coder, &job, &fsdp, "strategy.zero_stage");
+    s.zero_stage = 1;
+    expect_accepted(s, &coder, &job, &megatron);
+    s.virtual_pipeline_stages = 31;
+    expect_refused(s, &coder, &job, &megatron, "strategy.schedule");
+    struct tpp_strategy v = make(1, 31, 1); /* 62 layers in 62 chunks */
+    v.schedule = TPP_SCHEDULE_DUALPIPEV;
+    v.virtual_pipeline_stages = 2;
+    job = make_job(31, 62);
+    expect_accepted(v, &coder, &job, &megatron);
+    job.global_batch_size = 61;
+    expect_refused(v, &coder, &job, &megatron, "strategy.num_micro_batches");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dualpipe_needs_even_stages_and_two_micro_batches_a_stage),
         cmocka_unit_test(the_last_chunk_can_hold_less),
         cmocka_unit_test(completing_fills_what_follows),
         cmocka_unit_test(completing_copes_with_extreme_sizes),

@@ -40,6 +40,23 @@ static void chunks_and_weights_have_their_marks(void **state)
     tpp_text_release(&text);
 }
 
+/* Shared vocabulary layers: columns are as wide as F and B ask for, and S and T take one of them however short they are. */
+static void vocabulary_passes_take_a_column(void **state)
+{
+    (void)state;
+    static const struct tpp_simulated_op ops[] = {{0, 3, 0, 0, 0, TPP_PASS_FORWARD},
+                                                  {3, 3.01, 0, 0, 0, TPP_PASS_VOCABULARY},
+                                                  {4, 4.01, 0, 0, 0, TPP_PASS_VOCABULARY_WEIGHT},
+                                                  {6, 12, 0, 0, 0, TPP_PASS_BACKWARD}};
+    struct tpp_text text;
+    tpp_text_init(&text);
+    tpp_timeline_append(ops, 4, 1, 45, &text); /* 24 columns of half a second */
+    assert_string_equal(tpp_text_get(&text), "stage 0 |F0----S.T...B0==========|  25 % idle\n"
+                                             "12.00 s, a column 500.000 ms\n"
+                                             "F forward, B backward, S vocabulary, T its weights, . idle\n");
+    tpp_text_release(&text);
+}
+
 static void a_long_step_shows_how_it_fills_and_drains(void **state)
 {
     (void)state;
@@ -141,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_pipeline_is_drawn_to_scale),
         cmocka_unit_test(chunks_and_weights_have_their_marks),
+        cmocka_unit_test(vocabulary_passes_take_a_column),
         cmocka_unit_test(a_long_step_shows_how_it_fills_and_drains),
         cmocka_unit_test(no_line_is_wider_than_the_terminal),
         cmocka_unit_test(nothing_is_drawn_of_nothing),

@@ -1,6 +1,7 @@
 /* nanotron_write.c - a plan as the configuration of a nanotron job, and the script that starts it. */
 #include "planner/launch/config/nanotron.h"
 #include "planner/launch/emitter.h"
+#include "planner/rules/schedules.h"
 
 static void set_model(const struct tpp_launch_request *request, struct tpp_nanotron_settings *s)
 {
@@ -114,7 +115,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const struct tpp_strategy *s = request->strategy;
     const bool has_stages = s->pipeline_parallel > 1;
     const struct tpp_refusal refusals[] = {
-        {has_stages && s->schedule != TPP_SCHEDULE_1F1B && s->schedule != TPP_SCHEDULE_GPIPE, "strategy.schedule",
+        {has_stages && !tpp_framework_has_schedule(TPP_FRAMEWORK_NANOTRON, s->schedule), "strategy.schedule",
          "its pipeline engines are afab and 1f1b"},
         {s->shard_group > 0, "strategy.shard_group", "the optimizer is sharded over all data-parallel ranks"},
         {s->zero_stage > 0 && request->stack->engine == TPP_ENGINE_DDP, "stack.engine",

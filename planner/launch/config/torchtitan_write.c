@@ -1,6 +1,7 @@
 /* torchtitan_write.c - a plan as the job configuration of torchtitan, and the script that launches it. */
 #include "planner/launch/config/torchtitan.h"
 #include "planner/launch/emitter.h"
+#include "planner/rules/schedules.h"
 
 #include <string.h>
 
@@ -73,13 +74,6 @@ static void set_settings(const struct tpp_launch_request *request, struct tpp_ti
     s->compile = true; /* what the plan's times count on */
 }
 
-static bool has_schedule(const struct tpp_strategy *plan)
-{
-    return plan->pipeline_parallel == 1 || plan->schedule == TPP_SCHEDULE_GPIPE ||
-           plan->schedule == TPP_SCHEDULE_1F1B || plan->schedule == TPP_SCHEDULE_INTERLEAVED ||
-           plan->schedule == TPP_SCHEDULE_ZB_V || plan->schedule == TPP_SCHEDULE_DUALPIPEV;
-}
-
 #define CANNOT "torchtitan cannot run this plan:"
 #define CHOOSE "choose another plan or framework"
 
@@ -102,7 +96,7 @@ static enum tpp_code check_plan(const struct tpp_launch_request *request, struct
     const struct tpp_refusal refusals[] = {
         {!ddp && s->zero_stage != 3, "strategy.zero_stage", "FSDP2 shards weights, gradients and optimizer: stage 3"},
         {ddp && s->zero_stage != 0, "strategy.zero_stage", "plain replicas shard nothing"},
-        {!has_schedule(s), "strategy.schedule", "it has no such schedule"},
+        {s->pipeline_parallel > 1 && !tpp_framework_has_schedule(TPP_FRAMEWORK_TORCHTITAN, s->schedule), "strategy.schedule", "it has no such schedule"},
         {!s->overlap_grad_reduce || (!ddp && !s->overlap_param_gather), "strategy.overlap_grad_reduce",
          "it always overlaps"},
         {s->balanced_split, "strategy.balanced_split", "the plan's split of layers is another"},
