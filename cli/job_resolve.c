@@ -4,6 +4,7 @@
 #include "costmodel/expert_load.h"
 #include "costmodel/model/model_reader.h"
 #include "hwprofiles/profiles.h"
+#include "planner/rules/release_stack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,6 +259,7 @@ static enum tpp_code fill_stack(const struct tpp_job_arguments *arguments, const
     if (!tpp_framework_has_engine(framework, stack->engine))
         return tpp_fail(err, TPP_E_USAGE, "--engine", "drop it for the framework's own, or use --framework=other",
                         "%s does not run with the engine %s", arguments->framework, arguments->engine);
+    tpp_stack_take_release(stack, &inputs->model, &inputs->hardware.gpu, &inputs->job);
     if (strcmp(arguments->attention, "auto") != 0)
         tpp_attention_kernel_parse(arguments->attention, &stack->attention);
     set_style(arguments->norm_kernel, &stack->norm_kernel);
