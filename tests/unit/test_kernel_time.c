@@ -2,6 +2,7 @@
 #include "costmodel/kernel_time.h"
 #include "hwprofiles/profiles.h"
 #include "tests/support/check_number.h"
+#include "tests/support/shapes.h"
 #include "tests/support/specification.h"
 
 static struct tpp_gpu gpu_of(const char *profile)
@@ -37,26 +38,55 @@ static void a_step_sustains_less_than_a_burst(void **state)
 static void fp8_products_are_faster_and_pay_for_the_cast(void **state)
 {
     (void)state;
-    /* Second product of E10 by 5.1 "FP8": 1.4694 ms / (2 * 0.85) + 3 * 8192 * 8192 B / (0.85 * 3.35 TB/s)
-     * = 0.86435 + 0.07070 ms. */
+    /* Second product of E10 by 5.1 "FP8", twice 0.865 of the rate for the depth of 8192 but not for the 160 beside it:
+     * 1.4694 ms * (8192 / 1.73 + 160) / (8192 + 160) + 3 * 8192 * 8192 B / (0.85 * 3.35 TB/s) = 0.86124 + 0.07070 ms. */
     const struct tpp_gpu h100 = gpu_of("dgx-h100");
     const struct tpp_gemm product = {.m = 8192, .n = 7168, .k = 8192, .batch = 1, .element_bytes = 2, .number = TPP_NUMBER_FP8};
-    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 0.93505e-3, 1e-4);
+    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 0.93194e-3, 1e-4);
 }
 
 static void block_scaled_products_are_quantised_once(void **state)
 {
     (void)state;
     /* The same product with MXFP8: forward reads 2 B and writes two copies of 33/32 B an element, 4.0625 * 8192 * 8192 B
-     * / (0.85 * 3.35 TB/s) = 0.09574 ms on top of 0.86435; the weight gradient multiplies copies that are there.
-     * DeepSeek's blocks: 0.86435 / 0.89 = 0.97118 ms, and 0.09574. */
+     * / (0.85 * 3.35 TB/s) = 0.09574 ms on top of 0.86124; the weight gradient multiplies copies that are there.
+     * DeepSeek's blocks: 1.4694 ms * (8192 / (1.73 * 0.89) + 160) / 8352 = 0.96421 ms, and 0.09574. */
     const struct tpp_gpu h100 = gpu_of("dgx-h100");
     struct tpp_gemm product = {.m = 8192, .n = 7168, .k = 8192, .batch = 1, .element_bytes = 2, .number = TPP_NUMBER_MXFP8};
-    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 0.96009e-3, 1e-4);
+    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 0.95698e-3, 1e-4);
     product.number = TPP_NUMBER_FP8_BLOCK;
-    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 1.06692e-3, 1e-4);
+    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 1.05995e-3, 1e-4);
     product.reuses_copies = true;
-    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 0.97118e-3, 1e-4);
+    CHECK_NUMBER(tpp_gemm_seconds(&h100, &product), 0.96421e-3, 1e-4);
+}
+
+/* Best products of 8192 rows and more, TFLOP/s by depth, of one H100 SXM in bf16 and in FP8 with one scale (ai-dynamo/aiconfigurator,
+ * gemm tables of TensorRT-LLM 1.3.0rc20); the cast of the operand is not in them. */
+static void fp8_gains_less_at_short_depth(void **state)
+{
+    (void)state;
+    const struct {
+        double depth, bf16, fp8;
+    } best[] = {{512, 660, 978}, {1024, 759, 1190}, {2048, 799, 1362}, {4096, 822, 1425}};
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    for (size_t i = 0; i < sizeof best / sizeof best[0]; i++) {
+        struct tpp_gemm product = {.m = 16384, .n = 16384, .k = best[i].depth, .batch = 1, .element_bytes = 2};
+        const double bf16 = tpp_gemm_burst_seconds(&h100.gpu, &product);
+        product.number = TPP_NUMBER_MXFP8;
+        product.reuses_copies = true;
+        CHECK_NUMBER(bf16 / tpp_gemm_burst_seconds(&h100.gpu, &product), best[i].fp8 / best[i].bf16, 0.06);
+    }
+}
+
+static void one_group_is_a_product_like_others(void **state)
+{
+    (void)state;
+    /* One expert a rank: what Transformer Engine starts is a plain product, without the loss of many. */
+    const struct tpp_gpu h100 = gpu_of("dgx-h100");
+    struct tpp_gemm product = {.m = 6144, .n = 8192, .k = 4096, .batch = 1, .kind = TPP_GEMM_WGRAD, .element_bytes = 2};
+    CHECK_NUMBER(tpp_grouped_gemm_seconds(&h100, &product), tpp_gemm_seconds(&h100, &product), 0);
+    product.batch = 2;
+    assert_true(tpp_grouped_gemm_seconds(&h100, &product) > 1.3 * tpp_gemm_seconds(&h100, &product));
 }
 
 static void one_row_more_than_a_wave_costs_another_wave(void **state)
@@ -127,6 +157,8 @@ int main(void)
         cmocka_unit_test(gemm_times_are_those_of_example_e10),
         cmocka_unit_test(a_step_sustains_less_than_a_burst),
         cmocka_unit_test(block_scaled_products_are_quantised_once),
+        cmocka_unit_test(fp8_gains_less_at_short_depth),
+        cmocka_unit_test(one_group_is_a_product_like_others),
         cmocka_unit_test(fp8_products_are_faster_and_pay_for_the_cast),
         cmocka_unit_test(one_row_more_than_a_wave_costs_another_wave),
         cmocka_unit_test(weight_gradients_pay_for_fp32_accumulation),

@@ -113,19 +113,18 @@ struct constants {
     double peak, num_sms, hbm, g_max, g_k0, tile_m, tile_n, wq, hbm_eff, all_reduce, gather, nic, half;
 };
 
-/* Best matmul that one search found on a GPU (stas00/ml-engineering), TFLOP/s: fp8 over twice bf16. The 30 published steps of
- * cost-model 5.1 ran on Hopper, where the fraction is theirs. */
+/* Best matmul that one search found on a GPU (stas00/ml-engineering), TFLOP/s: fp8 over twice bf16. On Hopper the best of 8192 rows
+ * and more in ai-dynamo/aiconfigurator's tables of H100 SXM. */
 static void fp8_products_are_as_fast_as_measured(void **state)
 {
     (void)state;
     static const struct {
         const char *name;
         double fp8, bf16;
-    } rows[] = {{"dgx-b200", 3432.5, 1745.0}, {"dgx-b300", 3353.3, 1769.0}, {"gb200-nvl72", 3615.6, 1822.0}, {"gb300-nvl72", 3353.3, 1769.0}};
+    } rows[] = {{"dgx-b200", 3432.5, 1745.0}, {"dgx-b300", 3353.3, 1769.0}, {"gb200-nvl72", 3615.6, 1822.0}, {"gb300-nvl72", 3353.3, 1769.0},
+                {"dgx-h100", 1443.0, 834.0}, {"dgx-h200", 1443.0, 834.0}, {"hgx-h800", 1443.0, 834.0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         CHECK_NUMBER(find(rows[i].name).gpu.gemm_fp8_fraction, rows[i].fp8 / (2 * rows[i].bf16), 0.005);
-    CHECK_NUMBER(find("dgx-h100").gpu.gemm_fp8_fraction, 0.85, 0);
-    CHECK_NUMBER(find("dgx-h200").gpu.gemm_fp8_fraction, 0.85, 0);
 }
 
 static void the_constants_are_those_of_table_5_6(void **state)
