@@ -1,5 +1,6 @@
 #include "costmodel/runs/run_inputs.h"
 
+#include "costmodel/runs/run_recipe.h"
 #include "costmodel/runs/run_stack.h"
 
 #include <stdarg.h>
@@ -396,6 +397,15 @@ static bool read_batch(const struct tpp_run_facts *facts, struct tpp_run *run)
     return true;
 }
 
+/* Megatron-Core's default is the tensor-parallel size (launch-formats 1.4); Megatron-Bridge's performance recipes set 1 for all their
+ * models (expert_tensor_parallel_size=1 in every workload_base_configs.py). */
+static uint32_t expert_tensor_parallel(const struct tpp_run_facts *facts, const struct tpp_strategy *strategy)
+{
+    if (facts->parallel.expert_tensor > 0)
+        return (uint32_t)facts->parallel.expert_tensor;
+    return tpp_run_mentions(facts->framework, "Megatron-Bridge") ? 1 : strategy->tensor_parallel;
+}
+
 /* Megatron-Bridge's recipes for DeepSeek-V3 on 1024 H100 (scripts/performance/configs/deepseek, enable_deepep=True,
  * set_moe_a2a_overlap_overrides; False and absent on B200 and GB200), which its tables of the first releases leave out. */
 static bool is_bridge_deepseek_on_hopper(const struct tpp_run_facts *facts)
@@ -409,7 +419,7 @@ static bool is_bridge_deepseek_on_hopper(const struct tpp_run_facts *facts)
 static void read_dispatch(const struct tpp_run_facts *facts, struct tpp_strategy *strategy)
 {
     const bool is_bridge_deepseek = is_bridge_deepseek_on_hopper(facts);
-    if (tpp_run_mentions(facts->notes, "hybridep"))
+    if (tpp_run_has_hybrid_dispatch(facts))
         strategy->dispatch = TPP_DISPATCH_HYBRIDEP;
     else if (tpp_run_mentions(facts->notes, "deepep") || is_bridge_deepseek ||
              tpp_run_mentions(facts->framework, "AutoModel"))
@@ -440,10 +450,9 @@ bool tpp_run_read_strategy(const struct tpp_run_facts *facts, struct tpp_run *ru
     strategy->pipeline_parallel = (uint32_t)from->pipeline;
     strategy->data_parallel = (uint32_t)from->data;
     strategy->context_parallel = from->context > 1 ? (uint32_t)from->context : 1;
-    if (run->model.num_experts > 0) { /* etp defaults to tp in Megatron-Core (launch-formats 1.4) */
+    if (run->model.num_experts > 0) {
         strategy->expert_parallel = from->expert > 1 ? (uint32_t)from->expert : 1;
-        strategy->expert_tensor_parallel =
-            from->expert_tensor > 0 ? (uint32_t)from->expert_tensor : strategy->tensor_parallel;
+        strategy->expert_tensor_parallel = expert_tensor_parallel(facts, strategy);
         read_dispatch(facts, strategy);
     }
     strategy->virtual_pipeline_stages = from->pipeline > 1 && from->chunks > 1 ? (uint32_t)from->chunks : 1;

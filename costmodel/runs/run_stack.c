@@ -1,5 +1,7 @@
 #include "costmodel/runs/run_stack.h"
 
+#include "costmodel/runs/run_recipe.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +231,16 @@ static void set_deepspeed_optimizer(const struct tpp_run_facts *facts, struct tp
     }
 }
 
+/* gpt-oss stretches its positions by YaRN, which scales sine and cosine: from 0.16 on Megatron-Core leaves the fused kernel for that
+ * (rope_utils.py, "mscale is not supported by TE's fused RoPE"), in containers from 26.02 on. */
+#define SCALED_ROTARY_RELEASE 26.02
+
+static bool scales_rotary(const struct tpp_run_facts *facts, const struct tpp_stack *stack)
+{
+    return stack->framework == TPP_FRAMEWORK_NEMO && tpp_run_mentions(facts->model.name, "gpt-oss") &&
+           release_of(stack) >= SCALED_ROTARY_RELEASE;
+}
+
 /* Megatron's layers: Transformer Engine (U 1.05) or the local ones (U 1.2, cost-model 5.3). */
 static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
@@ -237,7 +249,8 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
         stack->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
         (is_nemo || uses_cudnn(facts) || (facts->year >= TRANSFORMER_ENGINE_YEAR && facts->attention[0] == '\0'));
     stack->memory_bound_factor = stack->transformer_engine ? 1.05 : 1.2;
-    stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_FUSED;
+    stack->norm_kernel = stack->activation_kernel = TPP_KERNEL_FUSED;
+    stack->rope_kernel = scales_rotary(facts, stack) ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
     stack->tensor_parallel_async =
         stack->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED && facts->year >= TENSOR_ASYNC_YEAR; /* 15.4 */
     stack->loss_kernel = is_nemo || notes_have(facts, "fused cross entropy") ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;
@@ -318,6 +331,12 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
     stack->checkpoint_stops_early = framework_has(facts, "torchtune"); /* checkpoint_wrapper; the Trainer's checkpoints are reentrant */
     if (framework_has(facts, "AutoModel")) /* no accelerate: its own MixedPrecisionPolicy has reduce_dtype float32 */
         stack->reduce_bytes = 4;
+    if (framework_has(facts, "AutoModel") && facts->model.has_experts) {
+        /* its own models: Transformer Engine's norms and rotary embedding, a fused weighted activation in the experts (backend of
+           examples/llm_benchmark/{qwen,gpt_oss,deepseek}; components/moe/experts.py) */
+        stack->norm_kernel = stack->rope_kernel = stack->activation_kernel = TPP_KERNEL_FUSED;
+        stack->memory_bound_factor = 1.05;
+    }
     if (notes_have(facts, "liger") || notes_have(facts, "chunked CE"))
         stack->loss_kernel = TPP_LOSS_FUSED_LINEAR;
     if (notes_have(facts, "torch.compile") || notes_have(facts, "+ compile"))
@@ -421,19 +440,6 @@ static void set_stated_dtypes(const struct tpp_run_facts *facts, struct tpp_stac
         stack->gradient_bytes = stack->reduce_bytes = 2; /* Megatron-Bridge recipes */
 }
 
-/* Megatron-Bridge pre-trains these with use_precision_aware_optimizer and bf16 moments (recipes/moonlight/h100/moonlight_16b.py,
- * recipes/deepseek/h100/deepseek_v3.py); Megatron-Core leaves store_param_remainders on (core/optimizer/optimizer_config.py). */
-static void set_recipe_moments(const struct tpp_run_facts *facts, struct tpp_stack *stack)
-{
-    static const char *const models[] = {"moonlight", "deepseek-v3"};
-    if (!framework_has(facts, "Megatron-Bridge") || strcmp(facts->task, "pretrain") != 0)
-        return;
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
-        if (tpp_run_mentions(facts->model.name, models[i])) {
-            tpp_stack_set_optimizer(stack, TPP_OPTIMIZER_ADAMW_BF16);
-        }
-}
-
 /* S21: CUDA_LAUNCH_BLOCKING=1 "from mid February on": the chronicle's sections carry their month and day. */
 static bool is_launch_blocking(const struct tpp_run_facts *facts)
 {
@@ -466,16 +472,6 @@ static void set_release(const struct tpp_run_facts *facts, struct tpp_stack *sta
         if (length > 0)
             text += length - 1;
     }
-}
-
-/* "cuda graph: full_iteration []", "cuda graph: transformer_engine ['attn', 'moe_router', 'moe_preprocess']" of the
- * recipes, "CUDA graphs moe_router/moe_preprocess" of the model cards. */
-static void set_graphs(const struct tpp_run_facts *facts, struct tpp_stack *stack)
-{
-    stack->cuda_graphs = (notes_have(facts, "cuda graph:") || notes_have(facts, "CUDA graphs moe")) &&
-                         !notes_have(facts, "cuda graph: none");
-    if (notes_have(facts, "moe_router"))
-        stack->graph_parts = TPP_GRAPH_ROUTER | (notes_have(facts, "['attn'") ? TPP_GRAPH_ATTENTION : 0);
 }
 
 void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu, const struct tpp_job *job,
@@ -514,8 +510,7 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
     stack->synchronous_gather =
         stack->engine == TPP_ENGINE_DEEPSPEED && facts->year > 0 && facts->year <= SYNCHRONOUS_GATHER_YEAR;
     set_stated_dtypes(facts, stack);
-    set_recipe_moments(facts, stack);
-    set_graphs(facts, stack);
+    tpp_run_recipe_read(facts, stack);
     stack->current_scaling = tpp_run_mentions(facts->precision_detail, "current scaling");
     stack->launch_blocking = is_launch_blocking(facts);
     if (stack->launch_blocking)

@@ -258,6 +258,19 @@ static void modules_that_are_recomputed_are_read_by_name(void **state)
     assert_int_equal(run.strategy.recompute_modules, TPP_MODULE_LAYER_NORM | TPP_MODULE_EXPERT_ACTIVATION);
 }
 
+/* Megatron-Core splits experts over the tensor-parallel ranks where nothing is said; Megatron-Bridge's recipes have
+ * expert_tensor_parallel_size=1 (scripts/performance/configs, workload_base_configs.py). */
+static void bridge_keeps_experts_whole(void **state)
+{
+    (void)state;
+    static const char moe[] = "\"moe\":{\"experts\":8,\"topk\":2,\"moe_ffn\":1024,\"shared\":0,\"dense_layers\":0,\"moe_layer_freq\":1}";
+    char experts[ROW_SIZE], framework[ROW_SIZE];
+    replaced(experts, layouts_row, "\"moe\":null", moe);
+    assert_int_equal(read_one(replaced(framework, experts, "Aleph Alpha scaling", "Megatron-LM")).strategy.expert_tensor_parallel, 2);
+    assert_int_equal(
+        read_one(replaced(framework, experts, "Aleph Alpha scaling", "Megatron-Bridge")).strategy.expert_tensor_parallel, 1);
+}
+
 /* 60 layers on 8 stages: balanced by the sheets' own stack; 62 in Megatron: embedding and loss count as one each. */
 static void uneven_layers_are_split_as_the_engine_does(void **state)
 {
@@ -392,6 +405,7 @@ int main(void)
         cmocka_unit_test(a_number_of_offloaded_layers_is_of_their_activations),
         cmocka_unit_test(the_attention_core_alone_is_selective_recomputation),
         cmocka_unit_test(modules_that_are_recomputed_are_read_by_name),
+        cmocka_unit_test(bridge_keeps_experts_whole),
         cmocka_unit_test(uneven_layers_are_split_as_the_engine_does),
         cmocka_unit_test(broken_lines_are_counted_and_the_rest_is_read),
         cmocka_unit_test(hostile_values_are_skipped_and_never_trusted),

@@ -1,5 +1,6 @@
 /* From what a source documents to the stack that ran: one test a source, and clusters from their published text. */
 #include "costmodel/runs/run_hardware.h"
+#include "costmodel/runs/run_recipe.h"
 #include "costmodel/runs/run_stack.h"
 #include "tests/support/check_number.h"
 
@@ -182,6 +183,21 @@ static void automodel_has_no_policy_of_accelerate(void **state)
     assert_int_equal(stack_of(&facts, h100()).reduce_bytes, 4);
     facts.framework = "HF Trainer";
     assert_int_equal(stack_of(&facts, h100()).reduce_bytes, 2);
+}
+
+/* NVIDIA-NeMo/Automodel, examples/llm_benchmark/qwen/qwen3_moe_30b_te_deepep.yaml: rms_norm te, rope_fusion true. */
+static void automodel_has_fused_kernels_for_experts(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("NeMo AutoModel (PyTorch FSDP2)", 2026);
+    facts.parallel.fsdp = TPP_RUN_YES;
+    assert_int_equal(stack_of(&facts, h100()).norm_kernel, TPP_KERNEL_EAGER);
+    facts.model.has_experts = true;
+    const struct tpp_stack stack = stack_of(&facts, h100());
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED);
+    assert_int_equal(stack.rope_kernel, TPP_KERNEL_FUSED);
+    assert_int_equal(stack.activation_kernel, TPP_KERNEL_FUSED);
+    CHECK_NUMBER(stack.memory_bound_factor, 1.05, 0);
 }
 
 /* S21: blocking launches from mid February 2022 on, Omni-Path with one port a ring, 0.30 of all for many, half for point to point. */
@@ -367,7 +383,6 @@ static void cumulative_tables_keep_what_came_before(void **state)
     CHECK_NUMBER(stack.memory_bound_factor, 1.05, 1e-12);
 }
 
-/* XLA fuses element-wise kernels and splits the cross entropy; no half rate as in plain PyTorch. */
 static void recipes_name_what_their_graphs_capture(void **state)
 {
     (void)state;
@@ -389,6 +404,59 @@ static void recipes_name_what_their_graphs_capture(void **state)
     assert_true(stack_of(&facts, h100()).current_scaling);
 }
 
+/* NVIDIA-NeMo/Megatron-Bridge 0.1.0 and 0.2.0, scripts/performance/configs/qwen3, for rows whose mapping is in none of its recipes:
+ * cuda_graphs true with dropped tokens in 25.09; HybridEP and parts in 25.11. */
+static void bridge_captured_qwen_on_grace(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-Bridge (NeMo container 25.11)", 2025);
+    facts.model.name = "qwen3-235b-a22b";
+    facts.gpu = "GB200-NVL72";
+    assert_true(stack_of(&facts, h100()).cuda_graphs);
+    assert_int_equal(stack_of(&facts, h100()).graph_parts, TPP_GRAPH_ATTENTION | TPP_GRAPH_ROUTER);
+    assert_true(tpp_run_has_hybrid_dispatch(&facts));
+    facts.gpu = "GB300-NVL72";
+    assert_int_equal(stack_of(&facts, h100()).graph_parts, TPP_GRAPH_ROUTER);
+    facts.framework = "Megatron-Bridge (NeMo container 25.09)";
+    assert_true(stack_of(&facts, h100()).cuda_graphs);
+    assert_int_equal(stack_of(&facts, h100()).graph_parts, 0);
+    assert_false(tpp_run_has_hybrid_dispatch(&facts));
+    facts.notes = "cuda graph: none"; /* the row's own word counts */
+    assert_false(stack_of(&facts, h100()).cuda_graphs);
+    facts.notes = "";
+    facts.gpu = "B200-SXM6-180GB";
+    assert_false(stack_of(&facts, h100()).cuda_graphs);
+    facts.notes = "MoE dispatcher hybridep";
+    assert_true(tpp_run_has_hybrid_dispatch(&facts));
+}
+
+/* moe_router_fusion in all performance recipes of Megatron-Bridge, none of Moonlight's card. */
+static void performance_recipes_fuse_the_router(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-Bridge (NeMo container 26.02)", 2026);
+    facts.notes = "Synthetic data; Megatron-Bridge perf recipe";
+    assert_true(stack_of(&facts, h100()).fused_router);
+    facts.notes = "20 steps; mean of iterations 11-20";
+    assert_false(stack_of(&facts, h100()).fused_router);
+}
+
+/* Megatron-Core 0.16 in the containers from 26.02 on: "mscale is not supported by TE's fused RoPE" (rope_utils.py); 0.15 had no
+ * such test. */
+static void scaled_rotary_embeddings_are_not_fused(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-Bridge (NeMo container 26.02)", 2026);
+    facts.model.name = "gpt-oss-120b";
+    assert_int_equal(stack_of(&facts, h100()).rope_kernel, TPP_KERNEL_EAGER);
+    facts.framework = "Megatron-Bridge (NeMo container 25.11)";
+    assert_int_equal(stack_of(&facts, h100()).rope_kernel, TPP_KERNEL_FUSED);
+    facts.framework = "Megatron-Bridge (NeMo container 26.02)";
+    facts.model.name = "llama3-70b";
+    assert_int_equal(stack_of(&facts, h100()).rope_kernel, TPP_KERNEL_FUSED);
+}
+
+/* XLA fuses element-wise kernels and splits the cross entropy; no half rate as in plain PyTorch. */
 static void graph_compilers_are_not_plain_torch(void **state)
 {
     (void)state;
@@ -564,6 +632,7 @@ int main(void)
         cmocka_unit_test(nemo_2_keeps_fp8_parameters),
         cmocka_unit_test(megatron_of_march_2021_sends_whole_tensors),
         cmocka_unit_test(automodel_has_no_policy_of_accelerate),
+        cmocka_unit_test(automodel_has_fused_kernels_for_experts),
         cmocka_unit_test(bigscience_blocks_launches_from_mid_february),
         cmocka_unit_test(megatron_deepspeed_engine_follows_zero_and_stages),
         cmocka_unit_test(llm_foundry_travels_in_the_dtypes_of_its_mode),
@@ -571,6 +640,9 @@ int main(void)
         cmocka_unit_test(recipes_choose_the_width_of_the_moments),
         cmocka_unit_test(cumulative_tables_keep_what_came_before),
         cmocka_unit_test(recipes_name_what_their_graphs_capture),
+        cmocka_unit_test(bridge_captured_qwen_on_grace),
+        cmocka_unit_test(performance_recipes_fuse_the_router),
+        cmocka_unit_test(scaled_rotary_embeddings_are_not_fused),
         cmocka_unit_test(graph_compilers_are_not_plain_torch),
         cmocka_unit_test(paddle_splits_its_linears_and_paddlenlp_fuses_kernels),
         cmocka_unit_test(internevo_reduces_bf16_gradients),

@@ -1,0 +1,71 @@
+#include "costmodel/runs/run_recipe.h"
+
+#include <string.h>
+
+static bool framework_has(const struct tpp_run_facts *facts, const char *word)
+{
+    return tpp_run_mentions(facts->framework, word);
+}
+
+static bool notes_have(const struct tpp_run_facts *facts, const char *word)
+{
+    return tpp_run_mentions(facts->notes, word);
+}
+
+/* Megatron-Bridge pre-trains these with use_precision_aware_optimizer and bf16 moments (recipes/moonlight/h100/moonlight_16b.py,
+ * recipes/deepseek/h100/deepseek_v3.py); Megatron-Core leaves store_param_remainders on (core/optimizer/optimizer_config.py). */
+static void set_recipe_moments(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    static const char *const models[] = {"moonlight", "deepseek-v3"};
+    if (!framework_has(facts, "Megatron-Bridge") || strcmp(facts->task, "pretrain") != 0)
+        return;
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+        if (tpp_run_mentions(facts->model.name, models[i])) {
+            tpp_stack_set_optimizer(stack, TPP_OPTIMIZER_ADAMW_BF16);
+        }
+}
+
+/* Qwen3 on GB200 and GB300, of whose mappings in Megatron-Bridge's tables of 25.09 and 25.11 some are in no recipe of the release. All
+ * those recipes have, in 25.09 (0.1.0), dropped tokens and whole layers captured (cuda_graphs: true); in 25.11 (0.2.0), HybridEP and
+ * graphs of router and preprocessing, on GB200 of attention too (scripts/performance/configs/qwen3). */
+static bool is_bridge_qwen_on_grace(const struct tpp_run_facts *facts)
+{
+    return framework_has(facts, "Megatron-Bridge") && tpp_run_mentions(facts->model.name, "qwen3") &&
+           (framework_has(facts, "25.09") || framework_has(facts, "25.11")) &&
+           (tpp_run_mentions(facts->gpu, "GB200") || tpp_run_mentions(facts->gpu, "GB300"));
+}
+
+bool tpp_run_has_hybrid_dispatch(const struct tpp_run_facts *facts)
+{
+    return notes_have(facts, "hybridep") || (is_bridge_qwen_on_grace(facts) && framework_has(facts, "25.11"));
+}
+
+/* "cuda graph: full_iteration []", "cuda graph: transformer_engine ['attn', 'moe_router', 'moe_preprocess']" of the
+ * recipes, "CUDA graphs moe_router/moe_preprocess" of the model cards. */
+static void set_graphs(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    stack->cuda_graphs = (notes_have(facts, "cuda graph:") || notes_have(facts, "CUDA graphs moe")) &&
+                         !notes_have(facts, "cuda graph: none");
+    if (notes_have(facts, "moe_router"))
+        stack->graph_parts = TPP_GRAPH_ROUTER | (notes_have(facts, "['attn'") ? TPP_GRAPH_ATTENTION : 0);
+    if (!is_bridge_qwen_on_grace(facts) || notes_have(facts, "cuda graph"))
+        return;
+    stack->cuda_graphs = true;
+    stack->graph_parts = 0;
+    if (!framework_has(facts, "25.09"))
+        stack->graph_parts = TPP_GRAPH_ROUTER | (tpp_run_mentions(facts->gpu, "GB200") ? TPP_GRAPH_ATTENTION : 0);
+}
+
+/* Megatron-Bridge's performance recipes set moe_router_fusion for all their models with experts (scripts/performance/configs, in
+ * every release from 0.1.0 to 0.5.0); its other recipes do not. */
+static bool fuses_router(const struct tpp_run_facts *facts)
+{
+    return framework_has(facts, "Megatron-Bridge") && notes_have(facts, "perf recipe");
+}
+
+void tpp_run_recipe_read(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    set_recipe_moments(facts, stack);
+    set_graphs(facts, stack);
+    stack->fused_router = fuses_router(facts);
+}
