@@ -242,6 +242,19 @@ double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *
     return update + parameters * 2 * stack->gradient_bytes / rate;
 }
 
+/* Launches or as much for one tensor in Megatron-Core's distrib_optimizer.py: gradient and weight are sliced one by one, 3 views, and the
+ * weight copied. For moments in bf16 Transformer Engine's fused_adam.py casts both up and back. */
+static const double sharded_tensor_launches = 4, cast_moments_launches = 4;
+
+double tpp_optimizer_host_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack,
+                                  const struct tpp_strategy *strategy, double num_tensors)
+{
+    if (stack->engine != TPP_ENGINE_MEGATRON || strategy->zero_stage == 0)
+        return 0;
+    const bool casts = stack->optimizer == TPP_OPTIMIZER_ADAMW_BF16;
+    return num_tensors * (sharded_tensor_launches + (casts ? cast_moments_launches : 0)) * gpu->host_launch_seconds;
+}
+
 /* Plain autograd reads the new gradient, reads and writes the sum. DeepSpeed's bf16 optimizer of the pipeline engine
  * turns every bf16 gradient into an fp32 copy (2 + 4 B), adds it to the fp32 sum (4 + 4 + 4 B) and clears it (2 B), tensor
  * by tensor: three launches each (DeepSpeed, bf16_optimizer.py, update_hp_grads). */

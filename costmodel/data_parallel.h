@@ -104,6 +104,10 @@ double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const s
 double tpp_optimizer_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack,
                              const struct tpp_strategy *strategy, double shard_ranks, double parameters,
                              double num_tensors);
+/* What the host needs at least for the step of Megatron-Core's distributed optimizer, which handles tensor by tensor what is not in
+ * the update itself: runs beside that, the longer one counts. 0 for others. */
+double tpp_optimizer_host_seconds(const struct tpp_gpu *gpu, const struct tpp_stack *stack,
+                                  const struct tpp_strategy *strategy, double num_tensors);
 /* Optimizer states on the host: gradients down, host Adam, weights up; one rank's share. */
 double tpp_offload_seconds(const struct tpp_hardware *hardware, double shard_parameters, double weight_bytes);
 

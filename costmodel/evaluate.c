@@ -165,7 +165,7 @@ static double optimizer_seconds(const struct tpp_evaluator *evaluator, const str
     if (slowest->max_expert > 0)
         seconds += tpp_optimizer_seconds(gpu, evaluator->stack, strategy, assembly->expert_replicas.shard_ranks,
                                          slowest->max_expert, 0);
-    return seconds;
+    return fmax(seconds, tpp_optimizer_host_seconds(gpu, evaluator->stack, strategy, slowest->max_tensors));
 }
 
 /* Everything once a step beside the pipeline: gradients, optimizer, offload, fixed (9.1, 5.4). */

@@ -81,7 +81,8 @@ static void count_attention(struct tpp_builder *builder)
         forward += more + norms + 3;
         backward += 2 * more + norms + 3;
     }
-    add(builder, TPP_GRAPH_ATTENTION, forward + linears * extras.forward, backward + linears * extras.backward);
+    add(builder, TPP_GRAPH_ATTENTION, forward, backward);
+    add_launches(builder, TPP_GRAPH_ATTENTION, linears * extras.forward, linears * extras.backward);
 }
 
 static void count_mlp(struct tpp_builder *builder)
@@ -89,8 +90,8 @@ static void count_mlp(struct tpp_builder *builder)
     const bool blocking = builder->stack->launch_blocking;
     const bool rotary = builder->model->gated_mlp || builder->model->position == TPP_POSITION_ROPE;
     const struct launches extras = linear_extras(builder);
-    add(builder, TPP_GRAPH_MLP, (blocking ? (rotary ? 12 : 7) : 6) + 2 * extras.forward,
-        (blocking ? (rotary ? 19 : 12) : 11) + 2 * extras.backward);
+    add(builder, TPP_GRAPH_MLP, blocking ? (rotary ? 12 : 7) : 6, blocking ? (rotary ? 19 : 12) : 11);
+    add_launches(builder, TPP_GRAPH_MLP, 2 * extras.forward, 2 * extras.backward);
 }
 
 /* Megatron-Core, router.py and moe_utils.py, neither fused. Forward: product 1 and two casts; softmax 1, top-k 2, the
@@ -98,6 +99,9 @@ static void count_mlp(struct tpp_builder *builder)
  * top-k 2, map 4, sums, products and the log 7. Backward: the loss's scale, products and softmax 5, gather and softmax 2,
  * top-k 2, sums and casts 3, both products 2. */
 static const struct launches router_launches = {27, 14};
+/* With Transformer Engine's fused kernels: product 1 and two casts; scores and choice 1, tokens an expert 1, scores and loss 3.
+ * Backward: the loss 2, scores 1, sums and casts 2, both products 2. */
+static const struct launches fused_router_launches = {8, 7};
 
 /* The host learns how much arrives before it sends: token_dispatcher.py, preprocess: sums 6, casts and copies 3, the
  * gather of counts 1, four copies to the host; DeepEP's layout 1 and maps of indices 3; HybridEP's metadata 2 and scan 1. */
@@ -145,6 +149,13 @@ static const struct launches expert_loop_launches = {11, 8};
  * much as a launch; for both linears of an expert 19 us forward and 33 us backward were measured on GB200 (issue 2897). */
 static const struct launches expert_tensors = {2, 3};
 
+/* From permutation to un-permutation Megatron-Core runs through Python classes of dispatcher and experts, autograd functions with all
+ * the weights of a rank as arguments, and waits for counts: so many times the host time of other operations [fit]. The golden iteration
+ * times of 17 of Megatron-LM's functional tests with experts (8 H100, hidden size 512: the host alone; tests/functional_tests/
+ * test_cases/moe at d98e8a64) want 8; with 6 their median is predicted 13 % too fast, with 1 36 %. Held against: eager steps of
+ * Megatron-Bridge, which alone would want 3 (Qwen3 on H100), 5 and 7 (on B200) and 9 (Moonlight); NeMo 25's Mixtral, 4. */
+static const double expert_path_factor = 6;
+
 static void count_experts(struct tpp_builder *builder)
 {
     const struct tpp_model *model = builder->model;
@@ -159,9 +170,12 @@ static void count_experts(struct tpp_builder *builder)
         forward += experts * expert_loop_launches.forward;
         backward += experts * expert_loop_launches.backward;
     } else { /* weighted activation, and in backward the gradient of the probabilities too */
-        forward += exchange.forward + 1;
-        backward += exchange.backward + 2;
+        const double factor = builder->stack->transformer_engine ? expert_path_factor : 1;
+        forward += factor * (exchange.forward + 1);
+        backward += factor * (exchange.backward + 2);
     }
+    const struct launches router = builder->stack->fused_router ? fused_router_launches : router_launches;
+    add(builder, TPP_GRAPH_ROUTER, router.forward + (loops ? 0 : preprocess_launches(dispatch)), router.backward);
     add_launches(builder, TPP_GRAPH_MLP, linears * linear.forward, linears * linear.backward);
     if (builder->stack->transformer_engine)
         add_launches(builder, TPP_GRAPH_MLP, linears * experts * expert_tensors.forward,
@@ -172,12 +186,38 @@ static void count_experts(struct tpp_builder *builder)
     }
     if (model->shared_expert_hidden_size > 0) { /* two linears, activation, sum; and the gate's product and sigmoid */
         const struct launches extras = linear_extras(builder);
-        forward += 4 + 2 * extras.forward + (model->shared_expert_gate ? 3 : 0);
-        backward += 6 + 2 * extras.backward + (model->shared_expert_gate ? 5 : 0);
+        forward += 4 + (model->shared_expert_gate ? 3 : 0);
+        backward += 6 + (model->shared_expert_gate ? 5 : 0);
+        add_launches(builder, TPP_GRAPH_MLP, 2 * extras.forward, 2 * extras.backward);
     }
-    add(builder, TPP_GRAPH_ROUTER, router_launches.forward + (loops ? 0 : preprocess_launches(dispatch)),
-        router_launches.backward);
     add(builder, TPP_GRAPH_MLP, forward, backward);
+}
+
+/* A module that selective recomputation runs again costs the host more than its own operations (Megatron-Core, random.py,
+ * CheckpointWithoutOutput). Forward: states of two generators, the node, storage released, hook. Backward: states kept, set and set
+ * back 6, inputs detached 1, an inner backward 1, storage filled again 2. At 45 us 0.68 ms; Moonlight's six modules on 8 H100,
+ * where the host limits, 0.35 to 0.88 ms (Megatron-Bridge, perf-activation-recompute/card.yaml). */
+static const struct launches recomputed_module = {5, 10};
+
+static void count_recomputed(struct tpp_builder *builder, bool has_experts)
+{
+    const uint32_t modules = builder->program->axes.recompute_modules;
+    const struct {
+        uint32_t module;
+        double times;
+    } counts[] = {
+        {TPP_MODULE_CORE_ATTENTION, 1},
+        {TPP_MODULE_LAYER_NORM, 2},
+        {TPP_MODULE_LATENT_UP, tpp_builder_is_latent(builder)},
+        {TPP_MODULE_EXPERT_ACTIVATION, has_experts},
+        {TPP_MODULE_MOE, has_experts},
+        {TPP_MODULE_SHARED_EXPERTS, has_experts && builder->model->shared_expert_hidden_size > 0},
+        {TPP_MODULE_MLP, !has_experts},
+    };
+    double times = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        times += (modules & counts[i].module) != 0 ? counts[i].times : 0;
+    add(builder, TPP_GRAPH_MLP, times * recomputed_module.forward, times * recomputed_module.backward);
 }
 
 void tpp_count_launches(struct tpp_builder *builder, bool has_experts)
@@ -187,4 +227,5 @@ void tpp_count_launches(struct tpp_builder *builder, bool has_experts)
         count_experts(builder);
     else
         count_mlp(builder);
+    count_recomputed(builder, has_experts);
 }

@@ -104,8 +104,20 @@ void tpp_build_moe_tensors(struct tpp_builder *builder)
     tpp_builder_tensor(builder, "permutation workspace", TPP_TENSOR_BACKWARD_MLP, w * h * (experts.routed + rows));
 }
 
+/* A layer without capacity is captured whole only when no count of tokens comes to the host: its products read them on the GPU,
+ * and those of MXFP8 do the activation, its weighting, the biases and the quantisation of what they write in their epilogues
+ * (Transformer Engine's fused grouped MLP, pull request 2769, NVTE_CUTEDSL_FUSED_GROUPED_MLP=1 in every recipe of
+ * Megatron-Bridge 0.5 and 0.6 with full-iteration graphs). */
+static bool fuses_experts(const struct tpp_builder *builder)
+{
+    const struct tpp_stack *stack = builder->stack;
+    return stack->transformer_engine && stack->cuda_graphs && stack->graph_parts == 0 &&
+           builder->job->precision == TPP_PRECISION_MXFP8 && builder->job->expert_capacity_factor == 0;
+}
+
+/* `from_epilogue`: the first operand is what the activation made of another product. */
 static void build_grouped(struct tpp_builder *builder, const char *name, enum tpp_section section,
-                          const struct experts *experts, double m, double n, double k)
+                          const struct experts *experts, bool from_epilogue, double m, double n, double k)
 {
     struct tpp_op *op = tpp_builder_op(builder, name, TPP_OP_GROUPED_GEMM, section, TPP_PART_LINEAR);
     op->gemm = (struct tpp_gemm){
@@ -113,7 +125,7 @@ static void build_grouped(struct tpp_builder *builder, const char *name, enum tp
         .kind = section == TPP_SECTION_WEIGHT ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
         .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
         .number = tpp_builder_number(builder),
-        .reuses_copies = section == TPP_SECTION_WEIGHT,
+        .reuses_copies = section == TPP_SECTION_WEIGHT || (from_epilogue && fuses_experts(builder)),
     };
 }
 
@@ -167,6 +179,19 @@ static void build_loop_gradients(struct tpp_builder *builder, const struct exper
                            2 * experts->count);
 }
 
+/* gpt-oss clamps both halves before the fused kernel, in PyTorch (Megatron-Core, weighted_bias_quick_geglu_impl): two clamps read and
+ * write 2 bytes each, their concatenation 4 and 4. Backward: gradient and input read, gradient written by each clamp,
+ * 6 and 6; halves joined 4 and 4. */
+static void build_expert_activation(struct tpp_builder *builder, enum tpp_section section, double elements)
+{
+    const bool forward = section == TPP_SECTION_FORWARD;
+    if (fuses_experts(builder))
+        return;
+    tpp_build_activation(builder, section, elements);
+    if (builder->model->expert_bias && builder->stack->transformer_engine)
+        tpp_builder_memory(builder, "clamp", section, TPP_PART_POINTWISE, (forward ? 16 : 20) * elements, 3);
+}
+
 /* Biases of experts in Transformer Engine's grouped layers. That of the second product is weighted by the router's fp32
  * probability, expert by expert, in PyTorch (Megatron-Core, TEGroupedMLP._apply_bias). Bytes an element forward: product of bias
  * and probability 4; sum 2 + 4 + 4; concatenation 4 + 4; cast 4 + 2. Backward: cast 2 + 4; the rows' gradient cast 4 + 2 and
@@ -176,7 +201,7 @@ static void build_expert_bias(struct tpp_builder *builder, enum tpp_section sect
 {
     const double rows = experts->rows * experts->count, h = builder->hidden;
     const bool forward = section == TPP_SECTION_FORWARD;
-    if (!builder->model->expert_bias || !builder->stack->transformer_engine)
+    if (!builder->model->expert_bias || !builder->stack->transformer_engine || fuses_experts(builder))
         return;
     tpp_builder_memory(builder, "expert bias", section, TPP_PART_POINTWISE, (forward ? 28 : 40) * rows * h,
                        (forward ? 2 : 5) * experts->count + 2);
@@ -291,11 +316,11 @@ void tpp_build_moe_forward(struct tpp_builder *builder)
     struct beside beside = build_shared_beside_dispatch(builder, TPP_SECTION_FORWARD);
     build_exchange(builder, "dispatch", TPP_SECTION_FORWARD, &experts, TPP_ALL_GATHER, beside);
     build_experts_dequantise(builder, TPP_SECTION_FORWARD, &experts);
-    build_grouped(builder, "expert in", TPP_SECTION_FORWARD, &experts, rows, experts.in_width, h);
+    build_grouped(builder, "expert in", TPP_SECTION_FORWARD, &experts, false, rows, experts.in_width, h);
     builder->modules |= TPP_MODULE_EXPERT_ACTIVATION;
-    tpp_build_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
+    build_expert_activation(builder, TPP_SECTION_FORWARD, experts.out_width * rows * experts.count);
     builder->modules &= ~(uint32_t)TPP_MODULE_EXPERT_ACTIVATION;
-    build_grouped(builder, "expert out", TPP_SECTION_FORWARD, &experts, rows, h, experts.out_width);
+    build_grouped(builder, "expert out", TPP_SECTION_FORWARD, &experts, true, rows, h, experts.out_width);
     build_expert_bias(builder, TPP_SECTION_FORWARD, &experts);
     beside = build_shared_beside_combine(builder, TPP_SECTION_FORWARD);
     build_exchange(builder, "combine", TPP_SECTION_FORWARD, &experts, TPP_REDUCE_SCATTER, beside);
@@ -315,12 +340,12 @@ void tpp_build_moe_backward(struct tpp_builder *builder)
     build_exchange(builder, "combine", TPP_SECTION_BACKWARD, &experts, TPP_ALL_GATHER, beside);
     build_expert_bias(builder, TPP_SECTION_BACKWARD, &experts);
     build_experts_dequantise(builder, TPP_SECTION_BACKWARD, &experts);
-    build_grouped(builder, "expert out", TPP_SECTION_BACKWARD, &experts, rows, experts.out_width, h);
-    tpp_build_activation(builder, TPP_SECTION_BACKWARD, experts.out_width * rows * experts.count);
-    build_grouped(builder, "expert in", TPP_SECTION_BACKWARD, &experts, rows, h, experts.in_width);
+    build_grouped(builder, "expert out", TPP_SECTION_BACKWARD, &experts, false, rows, experts.out_width, h);
+    build_expert_activation(builder, TPP_SECTION_BACKWARD, experts.out_width * rows * experts.count);
+    build_grouped(builder, "expert in", TPP_SECTION_BACKWARD, &experts, true, rows, h, experts.in_width);
     if (!builder->frozen) {
-        build_grouped(builder, "expert out", TPP_SECTION_WEIGHT, &experts, h, experts.out_width, rows);
-        build_grouped(builder, "expert in", TPP_SECTION_WEIGHT, &experts, experts.in_width, h, rows);
+        build_grouped(builder, "expert out", TPP_SECTION_WEIGHT, &experts, false, h, experts.out_width, rows);
+        build_grouped(builder, "expert in", TPP_SECTION_WEIGHT, &experts, false, experts.in_width, h, rows);
     }
     beside = build_shared_beside_dispatch(builder, TPP_SECTION_BACKWARD);
     build_exchange(builder, "dispatch", TPP_SECTION_BACKWARD, &experts, TPP_REDUCE_SCATTER, beside);

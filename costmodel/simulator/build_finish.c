@@ -143,7 +143,9 @@ static void optimize(struct tpp_build *build, uint32_t device, uint32_t after)
 {
     const struct stage_parameters parameters = parameters_of(build, device % build->num_stages);
     struct tpp_pen pen = tpp_pen_start(build, device, TPP_NO_TASK, TPP_NO_TASK, "optimizer");
-    double shard = 0;
+    const struct tpp_gpu *gpu = &build->evaluator->hardware->gpu;
+    const struct tpp_stack *stack = build->evaluator->stack;
+    double shard = 0, seconds = 0;
     tpp_pen_wait(&pen, after);
     for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
         const double ranks = tpp_build_replicas(build, (enum tpp_parameter_part)part)->shard_ranks;
@@ -151,9 +153,9 @@ static void optimize(struct tpp_build *build, uint32_t device, uint32_t after)
         if (parameters.elements[part] <= 0 && part != TPP_PARAMETERS_DENSE)
             continue;
         shard += parameters.elements[part] / ranks;
-        tpp_pen_compute(&pen, tpp_optimizer_seconds(&build->evaluator->hardware->gpu, build->evaluator->stack,
-                                                    build->strategy, ranks, parameters.elements[part], tensors), 0);
+        seconds += tpp_optimizer_seconds(gpu, stack, build->strategy, ranks, parameters.elements[part], tensors);
     }
+    tpp_pen_compute(&pen, fmax(seconds, tpp_optimizer_host_seconds(gpu, stack, build->strategy, parameters.tensors)), 0);
     const uint32_t task = tpp_pen_flush(&pen);
     if (build->strategy->offload == TPP_OFFLOAD_OPTIMIZER) {
         tpp_pen_wait(&pen, offload(build, device, tpp_strategy_offload_fraction(build->strategy) * shard, task));

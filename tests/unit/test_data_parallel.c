@@ -256,6 +256,21 @@ static void optimizers_move_the_bytes_of_section_5_4(void **state)
                  1e-12);
 }
 
+static void megatron_handles_tensor_by_tensor(void **state)
+{
+    (void)state;
+    /* 300 tensors, 4 launches of 6 us: 7.2 ms, 8 with moments in bf16; without a distributed optimizer, and elsewhere, the
+     * kernels take all at once. */
+    struct scene scene = scene_of(TPP_FRAMEWORK_MEGATRON_LM, 4, "zero=1");
+    CHECK_NUMBER(tpp_optimizer_host_seconds(&scene.hardware.gpu, &scene.stack, &scene.strategy, 300), 7.2e-3, 1e-12);
+    scene.stack.optimizer = TPP_OPTIMIZER_ADAMW_BF16;
+    CHECK_NUMBER(tpp_optimizer_host_seconds(&scene.hardware.gpu, &scene.stack, &scene.strategy, 300), 14.4e-3, 1e-12);
+    scene.strategy.zero_stage = 0;
+    CHECK_NUMBER(tpp_optimizer_host_seconds(&scene.hardware.gpu, &scene.stack, &scene.strategy, 300), 0, 0);
+    scene = scene_of(TPP_FRAMEWORK_TORCHTITAN, 4, "zero=3");
+    CHECK_NUMBER(tpp_optimizer_host_seconds(&scene.hardware.gpu, &scene.stack, &scene.strategy, 300), 0, 0);
+}
+
 static void gradients_are_summed_outside_the_products_but_in_megatron(void **state)
 {
     (void)state;
@@ -303,6 +318,7 @@ int main(void)
         cmocka_unit_test(deepspeed_has_a_bucket_size_for_each_direction),
         cmocka_unit_test(torchtitan_stages_reduce_once_behind_the_last_pass),
         cmocka_unit_test(optimizers_move_the_bytes_of_section_5_4),
+        cmocka_unit_test(megatron_handles_tensor_by_tensor),
         cmocka_unit_test(gradients_are_summed_outside_the_products_but_in_megatron),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
