@@ -111,6 +111,14 @@ double tpp_grouped_gemm_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm
     return tpp_gemm_seconds(gpu, &joined) * loss * factor + gemm->batch * group_seconds;
 }
 
+/* r_d: heads of 64 and less, and those whose keys are wider than their values (latent attention). */
+static double head_fraction(const struct tpp_gpu *gpu, const struct tpp_attention *attention)
+{
+    if (attention->kernel == TPP_ATTENTION_FLASH3 && attention->qk_head_dim > attention->v_head_dim)
+        return gpu->flash3_wide_head_fraction;
+    return attention->qk_head_dim <= 64 ? gpu->flash_small_head_fraction[attention->kernel] : 1;
+}
+
 /* Share of the kernel's best rate at this shape, cost-model 5.2:
  *
  *     e = blk / (blk + kappa * SMs) * s_kv / (s_kv + s0 * (causal ? 2 : 1)) * r_d,   blk = b a' ceil(s_q / 128) */
@@ -118,9 +126,8 @@ static double flash_shape_fraction(const struct tpp_gpu *gpu, const struct tpp_a
 {
     const double blocks = attention->batch * attention->heads * ceil(attention->query_length / 128);
     const double half_length = gpu->flash_half_length * (attention->causal ? 2 : 1);
-    const double small_head = attention->qk_head_dim <= 64 ? gpu->flash_small_head_fraction[attention->kernel] : 1.0;
     return blocks / (blocks + gpu->flash_block_constant * gpu->num_sms) * attention->key_length /
-           (attention->key_length + half_length) * small_head;
+           (attention->key_length + half_length) * head_fraction(gpu, attention);
 }
 
 /* Launches of one call: the kernel and its epilogue; dO*O, the kernel, and the conversions of the accumulators. */

@@ -83,6 +83,8 @@ static const struct tpp_hardware_field fields[] = {
         DOUBLE, gpu.flash_small_head_fraction[TPP_ATTENTION_FLASH2]),
     OPT("gpu.flash3_small_head_ratio", "ratio", 0.01, 4, 0.77, "r_d: FlashAttention-3 with heads of 64 and less",
         DOUBLE, gpu.flash_small_head_fraction[TPP_ATTENTION_FLASH3]),
+    OPT("gpu.flash3_wide_head_ratio", "ratio", 0.01, 4, 1, "FlashAttention-3 or cuDNN with keys wider than values (192/128)",
+        DOUBLE, gpu.flash3_wide_head_fraction),
     OPT("gpu.gemm_error_fraction", "fraction", 0, 1, 0.25, "nine tenths of unseen GEMM time are predicted within this",
         DOUBLE, gpu.gemm_error_fraction),
     OPT("gpu.attention_error_fraction", "fraction", 0, 1, 0.35, "the same, attention kernels", DOUBLE,

@@ -72,6 +72,7 @@ struct tpp_gpu {
     double flash_half_length;           /* s0, tokens */
     double flash_block_constant;        /* kappa */
     double flash_small_head_fraction[TPP_FLASH_KERNEL_COUNT]; /* r_d for head dims of 64 and less */
+    double flash3_wide_head_fraction;   /* r_d where keys are wider than values (latent attention: 192 and 128) */
     /* How far off the formulas are on kernels they were not fitted to: nine tenths of the measured time lie in kernels
      * within this share. What the interval of a step is made of. */
     double gemm_error_fraction, attention_error_fraction, memory_error_fraction;
