@@ -83,6 +83,26 @@ static double all_to_all_seconds(const struct tpp_links *links, const struct tpp
            fmax(outside, inside) * ramp(links, bytes);
 }
 
+/* What a ring carries, and how long a byte takes once or twice around it. */
+static double ring_rate(const struct tpp_links *links, enum tpp_collective kind, const struct tpp_group *group)
+{
+    const double bus = links->bus_bytes_per_second[kind];
+    double rate = group->num_nodes == 1
+                      ? bus
+                      : fmin(bus, group->ranks_per_node * nic_rate(links, group, links->ring_efficiency_fraction));
+    if (group->num_nodes > 1 && links->ring_limit_bytes_per_second > 0)
+        rate = fmin(rate, links->ring_limit_bytes_per_second);
+    return rate;
+}
+
+static double ring_latency_seconds(const struct tpp_links *links, const struct tpp_group *group, int passes)
+{
+    const double n = group->size, nodes = group->num_nodes;
+    const double steps = (n - 1) * passes, network_steps = (nodes - 1) * passes;
+    return links->base_latency_seconds + (steps - network_steps) * links->hop_latency_seconds +
+           network_steps * links->network_latency_seconds;
+}
+
 /* Ring, and for all-reduce the better of ring and tree/NVLS (alt):
  *
  *     ring = base + (steps - xsteps) hop + xsteps net + passes (n-1)/n S/B ramp */
@@ -91,14 +111,8 @@ static double ring_or_tree_seconds(const struct tpp_links *links, enum tpp_colle
 {
     const int passes = kind == TPP_ALL_REDUCE ? 2 : 1;
     const double n = group->size, local = group->ranks_per_node, nodes = group->num_nodes;
-    const double bus = links->bus_bytes_per_second[kind];
-    double rate = nodes == 1 ? bus : fmin(bus, local * nic_rate(links, group, links->ring_efficiency_fraction));
-    if (nodes > 1 && links->ring_limit_bytes_per_second > 0)
-        rate = fmin(rate, links->ring_limit_bytes_per_second);
-    const double steps = (n - 1) * passes, network_steps = (nodes - 1) * passes;
-    const double transfer = passes * (n - 1) / n * bytes / rate * ramp(links, bytes);
-    const double ring = links->base_latency_seconds + (steps - network_steps) * links->hop_latency_seconds +
-                        network_steps * links->network_latency_seconds + transfer;
+    const double transfer = passes * (n - 1) / n * bytes / ring_rate(links, kind, group) * ramp(links, bytes);
+    const double ring = ring_latency_seconds(links, group, passes) + transfer;
     if (kind != TPP_ALL_REDUCE)
         return ring;
     const double tree_latency =
@@ -106,6 +120,16 @@ static double ring_or_tree_seconds(const struct tpp_links *links, enum tpp_colle
     const double tree =
         links->base_latency_seconds + tree_latency + transfer / (nodes > 1 ? tree_network_fraction : 1.0);
     return fmin(ring, tree);
+}
+
+double tpp_broadcasts_seconds(const struct tpp_links *links, const struct tpp_group *group, double bytes,
+                              double num_broadcasts)
+{
+    if (group->size <= 1 || bytes <= 0)
+        return 0;
+    const double part = bytes / num_broadcasts;
+    return num_broadcasts * (ring_latency_seconds(links, group, 1) +
+                             part / ring_rate(links, TPP_ALL_GATHER, group) * ramp(links, part));
 }
 
 double tpp_send_recv_seconds(const struct tpp_links *links, int crosses_nodes, double uplink_load, double bytes)

@@ -41,6 +41,15 @@ struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring
  * input, all-reduce buffer, all-to-all send buffer of one rank, send-recv message. A group of one rank costs nothing. */
 double tpp_collective_seconds(const struct tpp_links *links, enum tpp_collective kind, const struct tpp_group *group,
                               double bytes);
+/* Ranks of a group that broadcast their parts of `bytes` one after the other, on one communicator: each travels down the ring
+ * in chunks, and the next root waits until it has passed, latency and all (nRanks hops in NCCL's src/graph/tuning.cc, where
+ * an all-gather has them once):
+ *
+ *     t = k (base + (n - nodes) hop + (nodes - 1) net + S/(k B) ramp(S/k))
+ *
+ * k num_broadcasts, 1 or more. Checked by tests/unit/test_collective_time.c. */
+double tpp_broadcasts_seconds(const struct tpp_links *links, const struct tpp_group *group, double bytes,
+                              double num_broadcasts);
 /* Tokens on their way to the experts of a group, each sent once to every node and once to every rank that has one of its
  * experts (DeepEP, HybridEP). */
 struct tpp_token_dispatch {

@@ -142,6 +142,14 @@ static void add_buckets(const struct tpp_links *links, enum tpp_collective colle
     transfer->bucket_seconds += seconds;
 }
 
+double tpp_gather_at_once_seconds(const struct tpp_links *links, const struct tpp_stack *stack, const struct tpp_group *shard,
+                                  double bytes, double num_buckets, double num_tensors)
+{
+    if (stack->broadcasts_parameters)
+        return tpp_broadcasts_seconds(links, shard, bytes, num_tensors > 0 ? fmin(shard->size, num_tensors) : shard->size);
+    return num_buckets * tpp_collective_seconds(links, TPP_ALL_GATHER, shard, bytes / num_buckets);
+}
+
 /* What a transfer runs beside. */
 struct cover {
     double pass_seconds; /* C: one micro-batch through the whole stage */
@@ -214,8 +222,11 @@ double tpp_gradient_exposed_seconds(const struct tpp_hardware *hardware, const s
         const double nb = tpp_gradient_num_buckets(stack, part->replicas, part->first_parameters, own.reduce_bucket_size);
         const double na = tpp_gradient_num_buckets(stack, part->replicas, part->mean_parameters, own.gather_bucket_size);
         add_buckets(links, own.reduce, &part->replicas->all, stack->reduce_bytes * part->first_parameters, nb, &reduce);
-        if (own.gathers)
+        if (own.gathers && own.gather_overlaps)
             add_buckets(links, TPP_ALL_GATHER, &part->replicas->shard, part->mean_gathered_bytes, na, &gather);
+        else if (own.gathers)
+            gather.seconds += tpp_gather_at_once_seconds(links, stack, &part->replicas->shard, part->mean_gathered_bytes, na,
+                                                         part->num_tensors);
     }
     const struct cover backward = cover_of(hardware, strategy, step->last_backward_seconds, step->backward_compute_share);
     const struct cover forward = cover_of(hardware, strategy, step->first_forward_seconds, step->forward_compute_share);

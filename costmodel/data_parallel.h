@@ -66,6 +66,7 @@ struct tpp_gradient_part {
     double first_parameters;   /* trainable, on one rank of the first stage, which reduces last */
     double mean_parameters;    /* the same, mean of all stages: each gathers before its first pass */
     double mean_gathered_bytes; /* of those (tpp_stack_gathered_bytes) */
+    double num_tensors;        /* weights of a stage; 0: not counted, more than ranks */
 };
 #define TPP_MAX_GRADIENT_PARTS 2
 
@@ -78,6 +79,13 @@ struct tpp_gradient_step {
     double backward_compute_share, forward_compute_share; /* what transfers slow of them: the rest waits for transfers of its
                                                              own */
 };
+
+/* Parameters behind the optimizer, beside nothing: all-gathers of `num_buckets` equal parts of the bytes. With the stack's
+ * broadcasts_parameters one broadcast of each rank that owns any of the `num_tensors` (InternEvo,
+ * solver/optimizer/hybrid_zero_optim.py: _partition_param_list hands out whole tensors, largest first; broadcast_params goes
+ * from rank to rank and skips those without). */
+double tpp_gather_at_once_seconds(const struct tpp_links *links, const struct tpp_stack *stack, const struct tpp_group *shard,
+                                  double bytes, double num_buckets, double num_tensors);
 
 /* Seconds that gradient reduction and parameter gather of one step add to it, slow-down included (9.1, 15.7). 0 for FSDP and
  * ZeRO-3, whose traffic is in the layers. With T a transfer of all parts in buckets of t each (they share the ports), C the

@@ -142,9 +142,9 @@ static double gradient_seconds(const struct tpp_evaluator *evaluator, const stru
     const double linear = slowest->sum_linear / p, linear_experts = fmin(linear, experts);
     const struct tpp_gradient_step gradient = {
         .parts = {{&assembly->replicas, slowest->first_trainable - slowest->first_expert, dense,
-                   tpp_stack_gathered_bytes(evaluator->stack, dense, linear - linear_experts)},
+                   tpp_stack_gathered_bytes(evaluator->stack, dense, linear - linear_experts), slowest->max_tensors},
                   {&assembly->expert_replicas, slowest->first_expert, experts,
-                   tpp_stack_gathered_bytes(evaluator->stack, experts, linear_experts)}},
+                   tpp_stack_gathered_bytes(evaluator->stack, experts, linear_experts), 0}},
         .num_parts = evaluator->model->num_experts > 0 ? 2 : 1,
         .last_backward_seconds = slowest->first_backward * copies,
         .first_forward_seconds = slowest->sum_forward / p * copies,

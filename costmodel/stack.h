@@ -104,6 +104,7 @@ struct tpp_stack {
     double moment_bytes;              /* of the two moments, at most: 8, or less by the optimizer */
     uint32_t vocabulary_multiple;     /* padding: 128 in Megatron (times tp), 1 = none */
     bool scatter_gather;              /* p2p tensors are cut by tp without sequence parallelism too */
+    bool broadcasts_parameters;       /* ZeRO-1 deals whole tensors out to ranks, whose broadcasts of them follow the step (InternEvo) */
     bool overlap_p2p;                 /* interleaved schedules overlap p2p */
     double nic_ring_efficiency_fraction; /* 0: the profile's */
     double nic_send_recv_efficiency_fraction; /* 0: the profile's */

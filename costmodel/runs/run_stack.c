@@ -413,6 +413,7 @@ static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack
     if (is_internevo) {
         stack->gradient_bytes = stack->reduce_bytes = 2;
         stack->loss_kernel = TPP_LOSS_FUSED;
+        stack->broadcasts_parameters = true; /* solver/optimizer/hybrid_zero_optim.py, broadcast_params */
     }
     if (compiles_graph(facts))
         set_graph_compiler(stack);

@@ -36,15 +36,12 @@ static struct stage_parameters parameters_of(const struct tpp_build *build, uint
     return sum;
 }
 
-/* `count` equal collectives of the stage, as one event. All replicas take part: it waits for the compute of each. */
+/* Several collectives of the stage, as one event. All replicas take part: it waits for the compute of each. */
 static uint32_t add_whole(struct tpp_build *build, uint32_t stage, enum tpp_track track, enum tpp_route_kind kind,
-                          enum tpp_collective collective, double count, double bytes, const char *name)
+                          enum tpp_collective collective, double bytes, double seconds, const char *name)
 {
     const struct tpp_graph_task like = named(name);
-    const double seconds =
-        count * tpp_collective_seconds(&build->evaluator->links, collective, &build->groups[kind], bytes);
-    const uint32_t task =
-        tpp_build_collective(build, stage, track, kind, collective, count * bytes, seconds, &like);
+    const uint32_t task = tpp_build_collective(build, stage, track, kind, collective, bytes, seconds, &like);
     for (uint32_t r = 0; r < build->num_replicas; r++)
         tpp_graph_depend(build->graph, task, build->last_compute[r * build->num_stages + stage]);
     return task;
@@ -57,11 +54,14 @@ static void reduce_at_once(struct tpp_build *build, uint32_t stage, enum tpp_par
         return;
     const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, tpp_build_replicas(build, part), elements,
                                                     traffic->reduce_bucket_size);
-    const double steps = traffic->reduces_each_micro_batch ? build->num_micro_batches : 1;
-    const uint32_t task = add_whole(
-        build, stage, TPP_TRACK_REDUCE, part == TPP_PARAMETERS_EXPERT ? TPP_ROUTE_EXPERT_REPLICAS : TPP_ROUTE_REPLICAS,
-        traffic->reduce, steps * buckets, build->evaluator->stack->reduce_bytes * elements / buckets,
-        "gradient reduction");
+    const double count = buckets * (traffic->reduces_each_micro_batch ? build->num_micro_batches : 1);
+    const double bytes = build->evaluator->stack->reduce_bytes * elements / buckets;
+    const enum tpp_route_kind kind =
+        part == TPP_PARAMETERS_EXPERT ? TPP_ROUTE_EXPERT_REPLICAS : TPP_ROUTE_REPLICAS;
+    const double seconds =
+        count * tpp_collective_seconds(&build->evaluator->links, traffic->reduce, &build->groups[kind], bytes);
+    const uint32_t task = add_whole(build, stage, TPP_TRACK_REDUCE, kind, traffic->reduce, count * bytes, seconds,
+                                    "gradient reduction");
     for (uint32_t r = 0; r < build->num_replicas; r++)
         build->last_reduce[r * build->num_stages + stage] = task;
 }
@@ -73,11 +73,16 @@ static uint32_t gather_at_once(struct tpp_build *build, uint32_t stage, enum tpp
     const struct tpp_gradient_traffic *traffic = &build->traffic[part];
     if (!traffic->gathers || traffic->gather_overlaps || elements <= 0)
         return TPP_NO_TASK;
-    const double buckets = tpp_gradient_num_buckets(build->evaluator->stack, tpp_build_replicas(build, part), elements,
-                                                    traffic->gather_bucket_size);
-    return add_whole(build, stage, TPP_TRACK_GATHER,
-                     part == TPP_PARAMETERS_EXPERT ? TPP_ROUTE_EXPERT_SHARD : TPP_ROUTE_SHARD, TPP_ALL_GATHER, buckets,
-                     parameters->gather_bytes[part] / buckets, "parameter gather");
+    const struct tpp_stack *stack = build->evaluator->stack;
+    const double buckets =
+        tpp_gradient_num_buckets(stack, tpp_build_replicas(build, part), elements, traffic->gather_bucket_size);
+    const bool is_expert = part == TPP_PARAMETERS_EXPERT;
+    const enum tpp_route_kind kind = is_expert ? TPP_ROUTE_EXPERT_SHARD : TPP_ROUTE_SHARD;
+    const double seconds =
+        tpp_gather_at_once_seconds(&build->evaluator->links, stack, &build->groups[kind], parameters->gather_bytes[part],
+                                   buckets, is_expert ? 0 : parameters->tensors);
+    return add_whole(build, stage, TPP_TRACK_GATHER, kind, TPP_ALL_GATHER, parameters->gather_bytes[part], seconds,
+                     "parameter gather");
 }
 
 /* First and last stage sum the gradients of their copies of the embedding (2.1); a V-shaped schedule has both on one. */

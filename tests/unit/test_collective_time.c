@@ -58,6 +58,21 @@ static void a_message_to_a_neighbour_has_a_latency_and_a_rate(void **state)
     CHECK_NUMBER(tpp_send_recv_seconds(&a100, 1, 1, 913e6), 25e-6 + 913e6 / (0.85 * 25e9), 1e-12);
 }
 
+/* 512 A100 on 64 nodes: 448 hops of 3.4 us inside them, 63 of 12 us between, 8.4 us to start, for each of 227 broadcasts (7 tensors
+ * a layer of InternLM-7B and 3 more); together 14.6 GB at 8 * 0.85 * 25 GB/s, in parts of 64.3 MB, slower by 7 / 64.3. */
+static void broadcasts_pay_the_whole_ring_each(void **state)
+{
+    (void)state;
+    const struct tpp_links a100 = links_of("dgx-a100-80g");
+    const struct tpp_group all = tpp_group_place(512, 1, 8), one = tpp_group_place(1, 1, 8), seven = tpp_group_place(7, 1, 8);
+    CHECK_NUMBER(tpp_broadcasts_seconds(&a100, &all, 14.6e9, 227),
+                 227 * (8.4e-6 + 448 * 3.4e-6 + 63 * 12e-6) + 14.6e9 / 170e9 * (1 + 7e6 * 227 / 14.6e9), 1e-9);
+    /* In a node: 913 MB from each of 7 ranks at 225 GB/s, six hops. */
+    CHECK_NUMBER(tpp_broadcasts_seconds(&a100, &seven, 7 * 913e6, 7),
+                 7 * (8.4e-6 + 6 * 3.4e-6 + (913e6 + 7e6) / 225e9), 1e-9);
+    assert_true(tpp_broadcasts_seconds(&a100, &one, 1e9, 1) == 0 && tpp_broadcasts_seconds(&a100, &all, 0, 5) == 0);
+}
+
 static void one_rank_and_no_bytes_cost_nothing(void **state)
 {
     (void)state;
@@ -212,6 +227,7 @@ int main(void)
         cmocka_unit_test(a_layer_gather_over_32_nodes_is_example_e12),
         cmocka_unit_test(rank_order_places_groups_as_in_example_e17),
         cmocka_unit_test(a_message_to_a_neighbour_has_a_latency_and_a_rate),
+        cmocka_unit_test(broadcasts_pay_the_whole_ring_each),
         cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
         cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
         cmocka_unit_test(stages_that_send_through_the_spine_share_the_uplinks),

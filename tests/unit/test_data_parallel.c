@@ -237,6 +237,25 @@ static void deepspeed_has_a_bucket_size_for_each_direction(void **state)
                  1e-12);
 }
 
+/* InternEvo's ZeRO-1: gradients are all-reduced whole, in bf16; each rank broadcasts the tensors it owns behind the optimizer. Of
+ * 64 ranks all own some of 195 tensors, and 40 of 40. */
+static void ranks_broadcast_the_tensors_that_they_own(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(TPP_FRAMEWORK_OTHER, 2, "zero=1,overlap_param_gather=0");
+    tpp_stack_set_engine(&scene.stack, TPP_ENGINE_DEEPSPEED, &scene.hardware.gpu, &scene.job);
+    scene.stack.reduce_bytes = 2;
+    const double bytes = 2 * llama3_8b_parameters, plain = exposed_seconds(&scene, 1e3);
+    const double gather = transfer_seconds(&scene, TPP_ALL_GATHER, 2, 17);
+    scene.stack.broadcasts_parameters = true;
+    CHECK_NUMBER(exposed_seconds(&scene, 1e3),
+                 plain - gather + tpp_broadcasts_seconds(&scene.links, &scene.replicas.shard, bytes, 64), 1e-9);
+    CHECK_NUMBER(tpp_gather_at_once_seconds(&scene.links, &scene.stack, &scene.replicas.shard, bytes, 17, 195),
+                 tpp_broadcasts_seconds(&scene.links, &scene.replicas.shard, bytes, 64), 0);
+    CHECK_NUMBER(tpp_gather_at_once_seconds(&scene.links, &scene.stack, &scene.replicas.shard, bytes, 17, 40),
+                 tpp_broadcasts_seconds(&scene.links, &scene.replicas.shard, bytes, 40), 0);
+}
+
 static void optimizers_move_the_bytes_of_section_5_4(void **state)
 {
     (void)state;
@@ -317,6 +336,7 @@ int main(void)
         cmocka_unit_test(stages_gather_one_after_the_other),
         cmocka_unit_test(deepspeed_has_a_bucket_size_for_each_direction),
         cmocka_unit_test(torchtitan_stages_reduce_once_behind_the_last_pass),
+        cmocka_unit_test(ranks_broadcast_the_tensors_that_they_own),
         cmocka_unit_test(optimizers_move_the_bytes_of_section_5_4),
         cmocka_unit_test(megatron_handles_tensor_by_tensor),
         cmocka_unit_test(gradients_are_summed_outside_the_products_but_in_megatron),

@@ -501,6 +501,9 @@ static void internevo_reduces_bf16_gradients(void **state)
     assert_int_equal(stack.lm_head_output, TPP_LM_HEAD_VOCABULARY_PARALLEL);
     assert_true(strategy.overlap_grad_reduce);
     assert_false(strategy.overlap_param_gather);
+    assert_true(stack.broadcasts_parameters);
+    facts.framework = "PaddleNLP";
+    assert_false(stack_of(&facts, a100()).broadcasts_parameters);
 }
 
 static void overlap_follows_framework_and_notes(void **state)
