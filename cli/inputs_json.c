@@ -114,6 +114,7 @@ static void add_software(const struct tpp_stack *stack, struct tpp_json_writer *
     tpp_json_add_bool(writer, object, "tp_async", stack->tensor_parallel_async);
     tpp_json_add_string(writer, object, "tp_stack", stack->tensor_parallel_other ? "other" : "megatron");
     tpp_json_add_bool(writer, object, "launch_blocking", stack->launch_blocking);
+    tpp_json_add_bool(writer, object, "deterministic", stack->deterministic);
     tpp_json_add_bool(writer, object, "cuda_graphs", stack->cuda_graphs);
     tpp_json_add_string(writer, object, "fp8_scaling", stack->current_scaling ? "current" : "delayed");
     tpp_json_add_bool(writer, object, "fp8_param_gather", stack->fp8_weights);

@@ -146,11 +146,45 @@ double tpp_flash_forward_seconds(const struct tpp_gpu *gpu, const struct tpp_att
     return flash_flops(attention) / rate + flash_forward_kernels * gpu->kernel_gap_seconds;
 }
 
+double tpp_flash2_accumulators(double num_sms, double heads, bool deterministic)
+{
+    return deterministic ? ceil(num_sms / heads) : 1;
+}
+
+/* Deterministic over fast backward of cuDNN, causal: 0.842 to 0.915 on H200 (2k to 16k), 0.855 to 0.910 on GB200 (4k to 32k); of
+ * FlashAttention's newer package on H200 0.811 to 0.925 (NVIDIA/cudnn-frontend, benchmark/attention_training). */
+static const double flash3_deterministic_fraction = 0.875;
+static const double keys_per_column = 128;
+
+/* Held against cudnn-frontend's ten pairs of flash-attention 2 on A100, 2 x 64 heads of 128: 0.53 to 0.61, here 0.59. */
+static double deterministic_fraction(const struct tpp_gpu *gpu, const struct tpp_attention *attention)
+{
+    if (!attention->deterministic || attention->kernel == TPP_ATTENTION_FLASH1)
+        return 1;
+    if (attention->kernel == TPP_ATTENTION_FLASH3)
+        return flash3_deterministic_fraction;
+    const double heads = attention->batch * attention->heads, columns = ceil(attention->key_length / keys_per_column);
+    const double blocks = fmin(columns, tpp_flash2_accumulators(gpu->num_sms, heads, true));
+    const double longest = fmax(ceil(columns / blocks), ceil(blocks * heads / gpu->num_sms) * columns / blocks);
+    return fmin(1, columns * heads / gpu->num_sms / longest);
+}
+
+/* Of accumulators beyond the first, fp32: cleared, and read for the sum. */
+static double accumulator_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention)
+{
+    if (!attention->deterministic || attention->kernel != TPP_ATTENTION_FLASH2)
+        return 0;
+    const double heads = attention->batch * attention->heads;
+    const double more = tpp_flash2_accumulators(gpu->num_sms, heads, true) - 1;
+    return more * 8 * heads * attention->query_length * attention->qk_head_dim / tpp_memory_rate_bytes_per_second(gpu);
+}
+
 double tpp_flash_backward_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention)
 {
     const double rate = gpu->bf16_flops_per_second * gpu->flash_backward_fraction[attention->kernel] *
-                        flash_shape_fraction(gpu, attention);
-    return 2.5 * flash_flops(attention) / rate + flash_backward_kernels * gpu->kernel_gap_seconds;
+                        flash_shape_fraction(gpu, attention) * deterministic_fraction(gpu, attention);
+    return 2.5 * flash_flops(attention) / rate + accumulator_seconds(gpu, attention) +
+           flash_backward_kernels * gpu->kernel_gap_seconds;
 }
 
 double tpp_attention_gemm_seconds(const struct tpp_gpu *gpu, double scores, double rows, double head_dim)

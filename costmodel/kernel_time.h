@@ -47,9 +47,20 @@ struct tpp_attention {
     double qk_head_dim, v_head_dim;
     bool causal;
     enum tpp_attention_kernel kernel; /* one of the flash kernels */
+    bool deterministic;               /* backward: sums have one order */
 };
 
-/* Cost-model 5.2 [fit]; E10. Forward, and the backward that recomputes the scores. */
+/* Accumulators of the queries' gradients in flash-attention 2: 1, or with `deterministic` one for each of the blocks of threads
+ * that walk over the keys of a head, of which there are as many as fill the GPU's `num_sms` (csrc/flash_attn/flash_api.cpp,
+ * mha_bwd: nsplits). `heads`: of all sequences. */
+double tpp_flash2_accumulators(double num_sms, double heads, bool deterministic);
+
+/* Cost-model 5.2 [fit]; E10. Forward, and the backward that recomputes the scores. A deterministic backward of flash-attention 2 has g
+ * blocks of threads a head instead of one for each of the nn columns of 128 keys; one runs on an SM at a time:
+ *
+ *     share of the rate = min(1, nn b a' / SMs / max(ceil(nn / g), ceil(g b a' / SMs) nn / g)),   g = ceil(SMs / (b a')), nn at most
+ *
+ * and clears and sums g accumulators instead of one. Of cuDNN and flash-attention 3: a share that was measured. */
 double tpp_flash_forward_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention);
 double tpp_flash_backward_seconds(const struct tpp_gpu *gpu, const struct tpp_attention *attention);
 

@@ -109,8 +109,11 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
                        w * (2 * context + builder->key_width) * n);
     /* Backward: dO, dQ, dK, dV, the fp32 dQ accumulator of flash attention, the gathered norm output (4.4). */
     const bool flash = stack->attention < TPP_FLASH_KERNEL_COUNT;
+    const double accumulators =
+        tpp_flash2_accumulators(stack->accumulator_blocks, builder->program->axes.micro_batch_size * builder->local_heads,
+                                stack->deterministic && stack->attention == TPP_ATTENTION_FLASH2);
     tpp_builder_tensor(builder, "q, k, v gradients", TPP_TENSOR_BACKWARD_ATTENTION,
-                       (w * (qkv_width(builder) + context) + (flash ? 4 * context : 0)) * n);
+                       (w * (qkv_width(builder) + context) + (flash ? 4 * accumulators * context : 0)) * n);
     tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_ATTENTION, 2 * w * h * n);
 }
 
@@ -140,6 +143,16 @@ static void build_qkv_pointwise(struct tpp_builder *builder, enum tpp_section se
         tpp_builder_memory(builder, "q, k, v gradients", section, TPP_PART_POINTWISE, 4 * qkv_width(builder) * n, 1);
 }
 
+/* Results of norms, both products and attention; backward their gradients. */
+static void build_attention_fills(struct tpp_builder *builder, enum tpp_section section)
+{
+    const struct tpp_model *model = builder->model;
+    const double context = builder->local_heads * builder->v_head_dim;
+    const double norms = model->norms_per_layer * builder->hidden * builder->norm_share;
+    tpp_build_fills(builder, section, (norms + qkv_width(builder) + context + builder->hidden) * builder->tokens,
+                    model->norms_per_layer + 3);
+}
+
 void tpp_build_attention_forward(struct tpp_builder *builder)
 {
     const struct tpp_linear first = qkv_linear(builder), second = output_linear(builder);
@@ -162,6 +175,7 @@ void tpp_build_attention_forward(struct tpp_builder *builder)
     const uint32_t residuals = builder->program->num_ops;
     tpp_build_residual(builder, TPP_SECTION_FORWARD);
     tpp_builder_skip_again(builder, residuals, 0.5); /* the one behind the MLP */
+    build_attention_fills(builder, TPP_SECTION_FORWARD);
     tpp_build_attention_upcast(builder, TPP_SECTION_FORWARD, &first, rotated_width(builder));
 }
 
@@ -183,5 +197,6 @@ void tpp_build_attention_backward(struct tpp_builder *builder)
         tpp_build_tensor_entry_backward(builder, "attention", is_one ? 1 : 3, dgrad, wgrad);
     }
     tpp_build_norm(builder, TPP_SECTION_BACKWARD, builder->model->norms_per_layer);
+    build_attention_fills(builder, TPP_SECTION_BACKWARD);
     tpp_build_attention_upcast(builder, TPP_SECTION_BACKWARD, &first, rotated_width(builder));
 }

@@ -47,7 +47,7 @@ static struct tpp_op *flash_op(struct tpp_builder *builder, const struct core *c
     op->attention = (struct tpp_attention){
         .batch = core->rows, .heads = core->heads, .query_length = query_length, .key_length = key_length,
         .qk_head_dim = builder->qk_head_dim, .v_head_dim = builder->v_head_dim, .causal = causal,
-        .kernel = builder->stack->attention,
+        .kernel = builder->stack->attention, .deterministic = builder->stack->deterministic,
     };
     return op;
 }

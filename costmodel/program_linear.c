@@ -164,6 +164,12 @@ void tpp_build_tensor_entry_backward(struct tpp_builder *builder, const char *na
                            async ? wgrad : TPP_NO_OP);
 }
 
+void tpp_build_fills(struct tpp_builder *builder, enum tpp_section section, double elements, double num_tensors)
+{
+    if (builder->stack->deterministic && builder->stack->transformer_engine)
+        tpp_builder_memory(builder, "fills", section, TPP_PART_POINTWISE, builder->stack->weight_bytes * elements, num_tensors);
+}
+
 void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, double num_norms)
 {
     const bool eager = builder->stack->norm_kernel == TPP_KERNEL_EAGER;

@@ -106,6 +106,7 @@ void tpp_build_mlp_forward(struct tpp_builder *builder)
     tpp_builder_skip_again(builder, first_unneeded, 1);
     tpp_build_mlp_upcast(builder, TPP_SECTION_FORWARD, builder->tokens, builder->local_ffn, 0,
                          first.adapter_inputs + second.adapter_inputs);
+    tpp_build_fills(builder, TPP_SECTION_FORWARD, (first.columns + builder->hidden) * builder->tokens, 2);
     builder->modules &= ~(uint32_t)TPP_MODULE_MLP;
 }
 
@@ -118,6 +119,7 @@ void tpp_build_mlp_backward(struct tpp_builder *builder)
     tpp_build_activation(builder, TPP_SECTION_BACKWARD, builder->local_ffn * builder->tokens);
     tpp_build_linear_backward(builder, &first, &dgrad, &wgrad);
     tpp_build_tensor_entry_backward(builder, "mlp", builder->model->gated_mlp ? 2 : 1, dgrad, wgrad);
+    tpp_build_fills(builder, TPP_SECTION_BACKWARD, (second.depth + builder->hidden) * builder->tokens, 2);
     tpp_build_mlp_upcast(builder, TPP_SECTION_BACKWARD, builder->tokens, builder->local_ffn, 0,
                          first.adapter_inputs + second.adapter_inputs);
 }

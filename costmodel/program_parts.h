@@ -88,6 +88,10 @@ double tpp_builder_input_bytes(const struct tpp_builder *builder);
 /* n_q / n of the input that `num_linears` column-parallel linears read, as it is kept for backward; times its copies. */
 double tpp_builder_kept_share(const struct tpp_builder *builder, uint32_t num_linears);
 
+/* torch.use_deterministic_algorithms fills every tensor that torch.empty makes (aten/src/ATen/native/cuda/TensorFactories.cu,
+ * fill_empty_deterministic_), and Transformer Engine's modules write all their results into such: `elements` more, in
+ * `num_tensors`, are written. Kernels that PyTorch compiles or chooses itself allocate elsewhere. */
+void tpp_build_fills(struct tpp_builder *builder, enum tpp_section section, double elements, double num_tensors);
 void tpp_build_norm(struct tpp_builder *builder, enum tpp_section section, double num_norms);
 /* Of the MLP, `elements` of its inner width; program_mlp.c. */
 void tpp_build_activation(struct tpp_builder *builder, enum tpp_section section, double elements);

@@ -163,6 +163,12 @@ void tpp_stack_set_cuda_graphs(struct tpp_stack *stack, uint32_t parts, bool dro
     stack->graph_parts = parts == 0 && dropless ? TPP_GRAPH_ATTENTION | TPP_GRAPH_ROUTER : parts;
 }
 
+void tpp_stack_set_deterministic(struct tpp_stack *stack, const struct tpp_gpu *gpu)
+{
+    stack->deterministic = true;
+    stack->accumulator_blocks = gpu->num_sms;
+}
+
 void tpp_stack_set_fp8_weights(struct tpp_stack *stack, const struct tpp_job *job, bool fp8_weights)
 {
     stack->fp8_weights = fp8_weights && tpp_precision_is_fp8(job->precision);

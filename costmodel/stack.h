@@ -80,6 +80,8 @@ struct tpp_stack {
     bool tensor_parallel_autograd;    /* every column-parallel linear reduces its own input gradient, and what sequence
                                          parallelism has gathered is kept for backward (Aleph-Alpha/scaling) */
     bool tensor_parallel_copies;      /* and copies its input, which is kept; q, k and v are three (Paddle's c_identity) */
+    bool deterministic;               /* every sum has one order: backward of attention, and what PyTorch fills */
+    uint32_t accumulator_blocks;      /* with it: blocks of threads that flash-attention 2 spreads the gradients of queries over */
     bool launch_blocking;             /* CUDA_LAUNCH_BLOCKING=1 (15.5) */
     bool synchronous_gather;          /* ZeRO-3 of DeepSpeed before 0.4.1: no overlap, copies, one parameter at a time */
     bool cuda_graphs;                 /* what they capture is launched ten times less */
@@ -132,6 +134,9 @@ void tpp_stack_set_gradient_bytes(struct tpp_stack *stack, uint32_t gradient_byt
  * captured (Megatron-Core's TransformerConfig: "moe cuda graph is only supported with drop-padding MoE"): of whole layers,
  * attention and router are. */
 void tpp_stack_set_cuda_graphs(struct tpp_stack *stack, uint32_t parts, bool dropless);
+/* Megatron's --deterministic-mode: Transformer Engine without nondeterministic algorithms (NVTE_ALLOW_NONDETERMINISTIC_ALGO=0) and
+ * torch.use_deterministic_algorithms(True), which fills what torch.empty hands out. */
+void tpp_stack_set_deterministic(struct tpp_stack *stack, const struct tpp_gpu *gpu);
 /* Whether linears keep FP8 weights alone, and with it what gathers send of them; false for a job without FP8. */
 void tpp_stack_set_fp8_weights(struct tpp_stack *stack, const struct tpp_job *job, bool fp8_weights);
 /* Bytes of one weight of a decoder layer's linears while nothing of it is sharded: weight_bytes; NF4 with QLoRA. FP8 products

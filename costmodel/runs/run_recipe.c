@@ -63,8 +63,16 @@ static bool fuses_router(const struct tpp_run_facts *facts)
     return framework_has(facts, "Megatron-Bridge") && notes_have(facts, "perf recipe");
 }
 
-void tpp_run_recipe_read(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+/* Megatron-LM's functional tests: --deterministic-mode of their configurations. */
+static bool is_deterministic(const struct tpp_run_facts *facts)
 {
+    return notes_have(facts, "deterministic mode=True") || notes_have(facts, "--deterministic-mode");
+}
+
+void tpp_run_recipe_read(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu, struct tpp_stack *stack)
+{
+    if (is_deterministic(facts))
+        tpp_stack_set_deterministic(stack, gpu);
     set_recipe_moments(facts, stack);
     set_graphs(facts, stack);
     stack->fused_router = fuses_router(facts);

@@ -7,8 +7,8 @@
 #include "costmodel/runs/run_facts.h"
 #include "costmodel/stack.h"
 
-/* Moments of the optimizer, CUDA graphs, fused router; `stack` has framework and engine already. */
-void tpp_run_recipe_read(const struct tpp_run_facts *facts, struct tpp_stack *stack);
+/* Determinism, moments of the optimizer, CUDA graphs, fused router; `stack` has framework and engine already. */
+void tpp_run_recipe_read(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu, struct tpp_stack *stack);
 
 /* HybridEP dispatches and combines: named by the source, or what all recipes of that release and GPU have. */
 bool tpp_run_has_hybrid_dispatch(const struct tpp_run_facts *facts);

@@ -511,7 +511,7 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
     stack->synchronous_gather =
         stack->engine == TPP_ENGINE_DEEPSPEED && facts->year > 0 && facts->year <= SYNCHRONOUS_GATHER_YEAR;
     set_stated_dtypes(facts, stack);
-    tpp_run_recipe_read(facts, stack);
+    tpp_run_recipe_read(facts, gpu, stack);
     stack->current_scaling = tpp_run_mentions(facts->precision_detail, "current scaling");
     stack->launch_blocking = is_launch_blocking(facts);
     if (stack->launch_blocking)

@@ -38,6 +38,7 @@ static const struct tpp_argument_mapping mappings[] = {
     {"--decrease-batch-size-if-needed", TPP_SET_TRUE, RULE(decrease_batch_size), NULL},
     {"--defer-embedding-wgrad-compute", TPP_SET_TRUE, RULE(defer_embedding_wgrad), NULL},
     {"--delay-wgrad-compute", TPP_SET_TRUE, RULE(delay_wgrad), NULL},
+    {"--deterministic-mode", TPP_SET_TRUE, HERE(deterministic), NULL},
     {"--disable-align-grad-reduce", TPP_SET_FALSE, RULE(align_grad_reduce), NULL},
     {"--disable-bias-linear", TPP_SET_FALSE, RULE(linear_bias), NULL},
     {"--distribute-checkpointed-activations", TPP_SET_TRUE, RULE(distribute_saved_activations), NULL},

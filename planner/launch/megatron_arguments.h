@@ -60,7 +60,7 @@ struct tpp_megatron_settings {
     uint32_t graph_parts;                      /* TPP_GRAPH_* of the modules that CUDA graphs are of; 0: none named */
     bool keeps_gathered, cross_entropy_fusion, gives_checkpoint;
     bool cpu_offloading; /* Megatron-Bridge: without it no layers are offloaded, whatever their number */
-    bool flash_attention;
+    bool flash_attention, deterministic;
     enum tpp_megatron_attention attention;
     enum tpp_megatron_sharding sharding;
     bool is_incomplete; /* something that a prediction needs is written, and not known or no value: not set here */

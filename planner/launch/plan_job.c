@@ -170,6 +170,8 @@ static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release r
         tpp_stack_set_cuda_graphs(stack, s->graph_parts,
                                   tpp_plan_is_set(rules->num_experts) && !(job->expert_capacity_factor > 0));
     stack->tensor_parallel_async = rules->async_tensor_all_reduce;
+    if (s->deterministic)
+        tpp_stack_set_deterministic(stack, &hardware->gpu);
 }
 
 /* Hugging Face's layers under DeepSpeed, FSDP or DistributedDataParallel. */

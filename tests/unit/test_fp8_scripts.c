@@ -114,6 +114,20 @@ static void fp8_weights_shorten_the_gather(void **state)
     CHECK_NUMBER(plain.cost.step_seconds, kept.cost.step_seconds, 1e-12);
 }
 
+/* --deterministic-mode, which a script may set for any precision: slower by what attention and the fills lose, not by more than
+ * half. */
+static void deterministic_scripts_are_slower(void **state)
+{
+    struct predicted plain, ordered;
+    (void)state;
+    predict(MEGATRON "--fp8-format hybrid", "dgx-h100", &plain);
+    predict(MEGATRON "--fp8-format hybrid --deterministic-mode", "dgx-h100", &ordered);
+    assert_true(ordered.plan.stack.deterministic && !plain.plan.stack.deterministic);
+    assert_int_equal(ordered.plan.stack.accumulator_blocks, 132);
+    assert_true(ordered.cost.step_seconds > plain.cost.step_seconds * 1.005);
+    assert_true(ordered.cost.step_seconds < plain.cost.step_seconds * 1.5);
+}
+
 /* Products of one scale a tensor, of blocks and of MXFP8 differ. The scale of the tensor itself takes more launches
  * than that of earlier ones, which the GPU of so large a layer hides. */
 static void recipes_have_times_of_their_own(void **state)
@@ -137,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_recipe_decides_on_memory),
         cmocka_unit_test(fp8_weights_shorten_the_gather),
+        cmocka_unit_test(deterministic_scripts_are_slower),
         cmocka_unit_test(recipes_have_times_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,6 +165,34 @@ static void wide_heads_of_b200_take_the_time_that_was_measured(void **state)
     CHECK_NUMBER(wide2 / narrow2, 320.0 / 256, 1e-9);
 }
 
+/* 108 SMs of A100, heads of 128. Of 2 x 64 heads one block each, 128 in two rounds: 128 / 216 of the rate, for any length; 0.55 of it
+ * was measured at 4k to 32k (cudnn-frontend). Of 2 x 8 heads 7 blocks each, 112 in two rounds, with 64 / 7 of the columns; and six
+ * more accumulators of 16 x 8192 x 128, 4 bytes cleared and 4 read at 0.88 * 2.039 TB/s. */
+static void one_order_of_sums_costs_backward_its_parallelism(void **state)
+{
+    (void)state;
+    const struct tpp_gpu a100 = gpu_of("dgx-a100-80g"), h100 = gpu_of("dgx-h100");
+    const double gaps = 4 * 1.2e-6;
+    struct tpp_attention fast = {.batch = 2, .heads = 64, .query_length = 8192, .key_length = 8192, .qk_head_dim = 128,
+                                 .v_head_dim = 128, .causal = true, .kernel = TPP_ATTENTION_FLASH2};
+    struct tpp_attention ordered = fast;
+    ordered.deterministic = true;
+    CHECK_NUMBER((tpp_flash_backward_seconds(&a100, &fast) - gaps) / (tpp_flash_backward_seconds(&a100, &ordered) - gaps),
+                 128 / 216.0, 1e-9);
+    CHECK_NUMBER(tpp_flash_forward_seconds(&a100, &ordered), tpp_flash_forward_seconds(&a100, &fast), 0);
+    fast.heads = ordered.heads = 8;
+    const double more = 6 * 8 * 16.0 * 8192 * 128 / (0.88 * 2.039e12);
+    CHECK_NUMBER((tpp_flash_backward_seconds(&a100, &fast) - gaps) /
+                     (tpp_flash_backward_seconds(&a100, &ordered) - gaps - more),
+                 64 * 16 / 108.0 / (2 * 64 / 7.0), 1e-9);
+    CHECK_NUMBER(tpp_flash2_accumulators(108, 16, true), 7, 0);
+    CHECK_NUMBER(tpp_flash2_accumulators(108, 128, true), 1, 0);
+    CHECK_NUMBER(tpp_flash2_accumulators(108, 16, false), 1, 0);
+    fast.kernel = ordered.kernel = TPP_ATTENTION_FLASH3; /* cuDNN, H200: 431.6 of 490.3 TFLOP/s on average over 2k to 16k */
+    CHECK_NUMBER((tpp_flash_backward_seconds(&h100, &fast) - gaps) / (tpp_flash_backward_seconds(&h100, &ordered) - gaps),
+                 (367.1 + 432.5 + 463.4 + 454.0) / (401.4 + 494.6 + 526.2 + 538.9), 0.01);
+}
+
 static void unaligned_head_dims_leave_the_tensor_cores(void **state)
 {
     (void)state;
@@ -197,6 +225,7 @@ int main(void)
         cmocka_unit_test(skinny_products_are_bound_by_memory),
         cmocka_unit_test(flash_attention_times_are_those_of_example_e10),
         cmocka_unit_test(wide_heads_of_b200_take_the_time_that_was_measured),
+        cmocka_unit_test(one_order_of_sums_costs_backward_its_parallelism),
         cmocka_unit_test(unaligned_head_dims_leave_the_tensor_cores),
         cmocka_unit_test(memory_bound_kernels_move_their_bytes),
     };

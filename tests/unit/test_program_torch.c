@@ -47,6 +47,15 @@ static double traffic(const struct scene *scene, const char *name, enum tpp_sect
     return bytes;
 }
 
+static double tensor(const struct scene *scene, const char *name)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < scene->program.num_tensors; i++)
+        if (strcmp(scene->program.tensors[i].name, name) == 0)
+            bytes += scene->program.tensors[i].bytes;
+    return bytes;
+}
+
 /* The first product of that name in a section. */
 static const struct tpp_gemm *product(const struct scene *scene, const char *name, enum tpp_section section)
 {
@@ -136,6 +145,30 @@ static void a_loop_over_experts_sums_gradients_of_all_tokens(void **state)
     CHECK_NUMBER(traffic(&scene, "expert loop gradients", TPP_SECTION_BACKWARD), 0, 0);
 }
 
+/* Deterministic: attention with 108 SMs for 5 x 16 heads has 2 accumulators of 4 bytes, one more than otherwise. Results of Transformer
+ * Engine are filled first, two bytes an element: of norms 2 x 2048, q, k and v 6144, attention 2048, products 2048, 8192 and 2048 wide;
+ * backward the MLP's are 8192 and 2048. */
+static void deterministic_runs_fill_what_they_allocate(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    build(&scene, TPP_LAYER_DECODER);
+    const double before = tensor(&scene, "q, k, v gradients");
+    CHECK_NUMBER(traffic(&scene, "fills", TPP_SECTION_FORWARD), 0, 0);
+    tpp_stack_set_deterministic(&scene.stack, &scene.hardware.gpu);
+    build(&scene, TPP_LAYER_DECODER);
+    CHECK_NUMBER(tensor(&scene, "q, k, v gradients") - before, 4.0 * TOKENS * HIDDEN, 0);
+    CHECK_NUMBER(traffic(&scene, "fills", TPP_SECTION_FORWARD), 2.0 * TOKENS * (4096 + 6144 + 2048 + 2048 + 8192 + 2048), 0);
+    CHECK_NUMBER(traffic(&scene, "fills", TPP_SECTION_BACKWARD), 2.0 * TOKENS * (4096 + 6144 + 2048 + 2048 + 8192 + 2048), 0);
+    for (uint32_t i = 0; i < scene.program.num_ops; i++)
+        if (scene.program.ops[i].kind == TPP_OP_FLASH_BACKWARD)
+            assert_true(scene.program.ops[i].attention.deterministic);
+    scene.stack.transformer_engine = false;
+    build(&scene, TPP_LAYER_DECODER);
+    CHECK_NUMBER(traffic(&scene, "fills", TPP_SECTION_FORWARD), 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +176,7 @@ int main(void)
         cmocka_unit_test(composer_computes_its_metrics_from_the_logits),
         cmocka_unit_test(sharded_weight_gradients_are_16_bit),
         cmocka_unit_test(autocast_copies_gathered_fp32_weights),
+        cmocka_unit_test(deterministic_runs_fill_what_they_allocate),
         cmocka_unit_test(a_loop_over_experts_sums_gradients_of_all_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -625,9 +625,21 @@ static void a_cluster_changes_only_what_differs(void **state)
     CHECK_NUMBER(hardware.node.bus_bytes_per_second[TPP_ALL_GATHER], 150e9, 1e-12);
 }
 
+/* Notes of Megatron-LM's functional tests. */
+static void notes_say_what_is_deterministic(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("Megatron-LM main 2026-08", 2026);
+    facts.notes = "CI run, deterministic mode=False, grad overlap=True";
+    assert_false(stack_of(&facts, a100()).deterministic);
+    facts.notes = "CI run, deterministic mode=True, grad overlap=True";
+    assert_true(stack_of(&facts, a100()).deterministic);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(notes_say_what_is_deterministic),
         cmocka_unit_test(aleph_alpha_sheets_name_their_kernels),
         cmocka_unit_test(latent_attention_on_blackwell_waited_for_its_kernel),
         cmocka_unit_test(early_megatron_has_local_layers_and_dropout),
