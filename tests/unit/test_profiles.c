@@ -226,6 +226,24 @@ static void attention_fractions_are_those_of_section_5_2(void **state)
     CHECK_NUMBER(b200.gpu.flash_block_constant, 4.7, 0);
 }
 
+/* AMD, "Measuring Max-Achievable FLOPs, part 2" (February 2025), TFLOP/s of hipBLASLt over a second, operands of a normal
+ * distribution, 32896 deep: MI300X 708 in bf16 and 1273 in FP8, MI325X 843 and 1519. The depth leaves 32896 / (32896 + k0). */
+static void amd_gpus_reach_what_amd_sustains(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double bf16, fp8;
+    } rows[] = {{"mi300x", 708e12, 1273e12}, {"mi325x", 843e12, 1519e12}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct tpp_gpu gpu = find(rows[i].name).gpu;
+        const double depth = 32896 / (32896 + gpu.gemm_half_k);
+        CHECK_NUMBER(gpu.bf16_flops_per_second * gpu.gemm_max_fraction * gpu.gemm_sustained_fraction * depth, rows[i].bf16, 0.003);
+        CHECK_NUMBER(2 * gpu.gemm_fp8_fraction, rows[i].fp8 / rows[i].bf16, 0.001);
+        assert_true(gpu.flash_backward_fraction[TPP_ATTENTION_FLASH3] > gpu.flash_backward_fraction[TPP_ATTENTION_FLASH2]);
+    }
+}
+
 /* SMs x boost clock x FLOP per clock and SM: 2048 on A100 and 4096 on H100 (GA100, GH100 white papers); for the others
  * the data sheet's rate over SMs and clock is a power of two too. On Blackwell the sheet is below clock x 8192. */
 static void the_peaks_follow_from_the_chips(void **state)
@@ -355,6 +373,7 @@ int main(void)
         cmocka_unit_test(fp8_products_are_as_fast_as_measured),
         cmocka_unit_test(a_step_reaches_the_rates_of_table_5_6),
         cmocka_unit_test(attention_fractions_are_those_of_section_5_2),
+        cmocka_unit_test(amd_gpus_reach_what_amd_sustains),
         cmocka_unit_test(the_peaks_follow_from_the_chips),
         cmocka_unit_test(each_gpu_has_its_share_of_the_network),
         cmocka_unit_test(nodes_and_memory_differ_as_published),
