@@ -422,6 +422,8 @@ static enum tpp_code judge_named(struct tpp_check *check, const struct tpp_model
         tpp_bridge_reshape(&check->given, model, &reshaped, &check->problems);
         model = &reshaped;
     }
+    if (check->settings.shards_in_node && check->line.nodes > 1)
+        check->settings.rules.optimizer_instances = check->line.nodes;
     if (is_trainer(check))
         tpp_trainer_complete(&check->settings, &check->problems);
     const bool has_length = check->settings.rules.sequence_length > 0;
@@ -453,7 +455,7 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
         code = tpp_model_find(check->arguments->model, &model, err);
     if (code == TPP_OK)
         code = read_options(check, err);
-    if (code == TPP_OK && check->line.launcher == TPP_LAUNCHER_ACCELERATE && is_trainer(check))
+    if (code == TPP_OK && check->line.is_accelerate && is_trainer(check))
         code = tpp_accelerate_read(&check->line, check->script, &check->settings, &check->problems, err);
     if (code != TPP_OK)
         return code;

@@ -131,6 +131,17 @@ static int compare_name(const void *name, const void *row)
     return strcmp(name, ((const struct sizes *)row)->name);
 }
 
+/* Embedding and loss count as a layer each (account_for_embedding_in_pipeline_split and ..._loss_...). */
+static bool counts_ends(const char *stem)
+{
+    static const char *const stems[] = {"llama31_405b_", "qwen3_235b_a22b_"};
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
+        if (strncmp(stem, stems[i], strlen(stems[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool tpp_bridge_recipe_apply(const char *name, struct tpp_rule_settings *rules)
 {
     char stem[96];
@@ -154,6 +165,7 @@ bool tpp_bridge_recipe_apply(const char *name, struct tpp_rule_settings *rules)
     rules->sequence_parallel = row->sequence_parallel;
     rules->overlap_grad_reduce = rules->overlap_param_gather = row->overlap;
     rules->tp_comm_overlap = row->tensor_overlap;
+    rules->account_for_embedding = rules->account_for_loss = counts_ends(stem);
     if (row->recomputes) {
         rules->recompute = TPP_RULE_GRANULARITY_FULL;
         rules->recompute_method = TPP_RULE_METHOD_UNIFORM;

@@ -242,6 +242,7 @@ static bool read_at(const struct tpp_shell_script *script, struct tpp_launch_lin
         line->launcher = is_torchrun    ? TPP_LAUNCHER_TORCHRUN
                          : is_deepspeed ? TPP_LAUNCHER_DEEPSPEED
                                         : TPP_LAUNCHER_ACCELERATE;
+        line->is_accelerate = !is_torchrun && !is_deepspeed;
         line->nodes = 1;
         line->ranks_per_node = is_torchrun ? 1 : 0;
         set_program(line, words, read_launcher(line, words, at + (is_torchrun || is_deepspeed ? 1 : 2)));
@@ -312,8 +313,8 @@ enum tpp_code tpp_launch_line_find(const struct tpp_shell_script *script, const 
         struct tpp_launch_line here;
         if (!read_command(script, &commands[i], &here) || !is_training(&here))
             continue;
-        bool is_better = !here.command->is_conditional || line->command->is_conditional;
-        if (found == 0 || is_export(line) || (is_better && !is_export(&here)))
+        if (found == 0 || is_export(line) ||
+            (!is_export(&here) && (!here.command->is_conditional || line->command->is_conditional)))
             *line = here;
         found++;
     }

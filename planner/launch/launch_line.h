@@ -17,6 +17,7 @@ enum tpp_launcher {
 struct tpp_launch_line {
     const struct tpp_shell_command *command;
     enum tpp_launcher launcher;
+    bool is_accelerate;                      /* accelerate launch, of swift's own programs too */
     const char *entry;                       /* "pretrain_gpt.py", "sft": the last part of its path */
     struct tpp_shell_words launcher_options; /* of torchrun, deepspeed, accelerate: in front of the entry */
     struct tpp_shell_words arguments;        /* behind the entry */

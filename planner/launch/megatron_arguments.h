@@ -59,6 +59,7 @@ struct tpp_megatron_settings {
     bool gradients_in_bf16, gradients_in_fp32; /* asked for; neither: the default of the precision */
     uint32_t graph_parts;                      /* TPP_GRAPH_* of the modules that CUDA graphs are of; 0: none named */
     bool keeps_gathered, cross_entropy_fusion, gives_checkpoint;
+    bool shards_in_node; /* FSDP: replicas on every node */
     bool cpu_offloading; /* Megatron-Bridge: without it no layers are offloaded, whatever their number */
     bool flash_attention, deterministic;
     enum tpp_megatron_attention attention;

@@ -178,12 +178,14 @@ static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release r
 static void read_trainer_stack(const struct tpp_megatron_settings *s, const struct tpp_hardware *hardware,
                                const struct tpp_job *job, struct tpp_stack *stack)
 {
-    const enum tpp_framework framework = s->rules.framework;
+    const bool is_fsdp = !s->deepspeed && s->rules.fsdp_version > 0;
+    /* ms-swift's own FSDP is Megatron's: under swift sft it is the Trainer's. */
+    const enum tpp_framework framework = is_fsdp ? TPP_FRAMEWORK_HF_TRAINER : s->rules.framework;
     tpp_stack_defaults(framework, &hardware->gpu, job, stack);
-    const enum tpp_engine engine = s->deepspeed || framework == TPP_FRAMEWORK_MS_SWIFT ? TPP_ENGINE_DEEPSPEED
-                                   : s->rules.fsdp_version == 2                        ? TPP_ENGINE_FSDP2
-                                   : s->rules.fsdp_version == 1                        ? TPP_ENGINE_FSDP1
-                                                                                       : TPP_ENGINE_DDP;
+    const enum tpp_engine engine = s->deepspeed ? TPP_ENGINE_DEEPSPEED
+                                   : is_fsdp    ? s->rules.fsdp_version == 2 ? TPP_ENGINE_FSDP2 : TPP_ENGINE_FSDP1
+                                   : framework == TPP_FRAMEWORK_MS_SWIFT ? TPP_ENGINE_DEEPSPEED
+                                                                         : TPP_ENGINE_DDP;
     tpp_stack_set_engine(stack, engine, &hardware->gpu, job);
     read_deepspeed_types(&s->config, stack);
     if (s->attention == TPP_MEGATRON_ATTENTION_LOCAL)

@@ -270,6 +270,11 @@ static void set_neutral_shape(struct tpp_rule_settings *rules)
     rules->hidden_size = 64 * rules->num_attention_heads;
     rules->ffn_hidden_size = 4 * rules->hidden_size;
     rules->num_experts = rules->expert_parallel > 1 ? 8 * rules->expert_parallel : TPP_RULE_UNSET;
+}
+
+/* One that every size divides, where none is given. */
+static void set_neutral_length(struct tpp_rule_settings *rules)
+{
     if (rules->sequence_length == 0)
         rules->sequence_length = rules->max_position_embeddings =
             128 * rules->tensor_parallel * rules->context_parallel;
@@ -290,6 +295,8 @@ void tpp_swift_set_shape(struct tpp_megatron_settings *settings, const struct tp
     rules->linear_bias = false;
     rules->position = TPP_RULE_POSITION_ROPE;
     rules->rms_norm = true;
+    if (is_size(rules->tensor_parallel) && is_size(rules->context_parallel))
+        set_neutral_length(rules);
     if (model == NULL) {
         if (is_size(rules->tensor_parallel) && is_size(rules->context_parallel) && is_size(rules->pipeline_parallel) &&
             is_size(rules->expert_parallel) && is_size(rules->virtual_stages_per_rank) &&

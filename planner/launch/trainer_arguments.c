@@ -3,6 +3,7 @@
 
 #include "planner/launch/argument_map.h"
 #include "planner/launch/deepspeed_config.h"
+#include "planner/launch/trainer_fsdp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,7 @@ static bool read_preset(const struct tpp_argument *argument, struct tpp_deepspee
                                             .train_batch_size = TPP_RULE_UNSET,
                                             .micro_batch_size = TPP_RULE_UNSET,
                                             .accumulation = TPP_RULE_UNSET,
+                                            .is_batch_open = true,
                                             .zero_stage = value[4] - '0',
                                             .reduce_bucket_size = TPP_RULE_UNSET,
                                             .allgather_bucket_size = TPP_RULE_UNSET,
@@ -167,6 +169,7 @@ enum tpp_code tpp_trainer_read(struct tpp_shell_words words, const struct tpp_sh
         return code;
     tpp_arguments_map(arguments, script, &map, out, problems);
     read_deepspeed(arguments, script, is_swift, out, problems);
+    tpp_trainer_read_fsdp(arguments, script, is_swift, out, problems);
     if (out->rules.fp16)
         out->rules.bf16 = false;
     if (out->checkpoint_activations) {

@@ -353,6 +353,18 @@ static void test_a_known_recipe_sets_its_sizes(void **state)
     assert_int_equal(rules->recompute, TPP_RULE_GRANULARITY_FULL);
     assert_int_equal(rules->micro_batch_size, 2); /* recipes/common.py */
     release_reading(&r);
+    static const char *const counting[] = {"llama31_405b_pretrain_256gpu_h100_bf16_config",
+                                           "qwen3_235b_a22b_pretrain_256gpu_h100_bf16_config"};
+    for (size_t i = 0; i < sizeof counting / sizeof *counting; i++) { /* 126 and 94 layers in 8 * 2 and 16 chunks */
+        char text[256];
+        snprintf(text, sizeof text, "torchrun --nproc_per_node=8 --nnodes=32 run_recipe.py --recipe %s", counting[i]);
+        read_script(&r, text);
+        r.settings.rules.world_size = 256;
+        tpp_swift_set_shape(&r.settings, tpp_bridge_model(tpp_bridge_recipe(&r.arguments)));
+        tpp_megatron_find_violations(&r.arguments, rules, TPP_RELEASE_NEWEST, 1, &r.problems);
+        assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
+        release_reading(&r);
+    }
     read_script(&r, "torchrun run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_nvfp4_config");
     assert_non_null(find(&r, "not-modelled"));
     release_reading(&r);

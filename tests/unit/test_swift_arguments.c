@@ -163,6 +163,20 @@ static void test_agrees_with_the_lines(void **state)
     reference_lines_agree(names, sizeof names / sizeof *names, compare);
 }
 
+/* The first training that is found is behind a condition. */
+static void test_a_training_behind_a_condition(void **state)
+{
+    static const char text[] = "if [ \"$MODE\" = train ]; then\n  NPROC_PER_NODE=8 megatron sft --model m\nfi\n";
+    struct tpp_shell_script *script;
+    struct tpp_launch_line line = {.entry = NULL};
+    (void)state;
+    assert_int_equal(tpp_shell_read(text, strlen(text), "t", NULL, 0, &script, NULL), TPP_OK);
+    assert_int_equal(tpp_launch_line_find(script, "t", &line, NULL), TPP_OK);
+    assert_string_equal(line.entry, "sft");
+    assert_true(line.command->is_conditional);
+    tpp_shell_free(script);
+}
+
 /* The file of the package that `swift sft` starts, given to a launcher: the same task. */
 static void test_a_file_of_the_package_is_its_task(void **state)
 {
@@ -184,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_of_the_package_is_its_task),
+        cmocka_unit_test(test_a_training_behind_a_condition),
         cmocka_unit_test(test_a_script_becomes_a_plan),
         cmocka_unit_test(test_switches_and_defaults),
         cmocka_unit_test(test_names_of_release_3),

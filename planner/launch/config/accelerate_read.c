@@ -155,6 +155,7 @@ static void apply_deepspeed(const struct tpp_accelerate_settings *s, const struc
     out->config.zero_stage = out->rules.zero_stage = s->zero_stage;
     out->config.offloads_optimizer = out->rules.optimizer_cpu_offload = s->optimizer_device != 0;
     out->config.offloads_parameters = s->parameter_device != 0;
+    out->config.is_batch_open = true; /* accelerate fills "auto" in */
     out->config.train_batch_size = out->config.micro_batch_size = out->config.accumulation = TPP_RULE_UNSET;
     out->config.reduce_bucket_size = out->config.allgather_bucket_size = TPP_RULE_UNSET;
 }
