@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { NUM_VARIANTS = 300, MAX_FILE_BYTES = 1 << 20, MAX_VARIED_BYTES = 16 * 1024 };
+enum { NUM_VARIANTS = TPP_NUM_CASES(300, 150), MAX_FILE_BYTES = 1 << 20, MAX_VARIED_BYTES = 16 * 1024 };
 
 /* In memory of exactly that size, so that a sanitizer sees the first byte that is read too far. */
 static void run_exact(const char *data, size_t size)

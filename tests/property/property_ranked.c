@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#define NUM_SCENES 140
+enum { ALL_SCENES = 140, NUM_SCENES = TPP_NUM_CASES(ALL_SCENES, 50) };
 
 static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t count)
 {
@@ -27,7 +27,7 @@ static uint32_t pick(struct tpp_random *random, const uint32_t *values, size_t c
 struct target {
     enum tpp_framework framework;
     enum tpp_engine engine;
-    size_t min_written; /* plans, or the jobs were not what they should be */
+    size_t min_written; /* plans of all scenes, or the jobs were not what they should be */
 };
 static const struct target targets[] = {
     {TPP_FRAMEWORK_MEGATRON_LM, TPP_ENGINE_MEGATRON, 300},
@@ -229,7 +229,7 @@ static void test_what_is_ranked_can_be_launched(void **state)
             written += check_scene(&targets[i], 1000 * seed + i);
         print_message("# %s with %s: %zu plans written\n", tpp_framework_name(targets[i].framework),
                       tpp_engine_name(targets[i].engine), written);
-        assert_true(written >= targets[i].min_written);
+        assert_true(NUM_SCENES < ALL_SCENES || written >= targets[i].min_written);
     }
 }
 

@@ -249,7 +249,7 @@ static void the_search_finds_what_brute_force_finds(void **state)
 {
     (void)state;
     struct tpp_random random = {.state = 60103};
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < TPP_NUM_CASES(10, 5); i++) {
         struct scene scene = random_scene(&random);
         scene.limits.max_micro_batch_size = 2;
         if (i % 5 == 0) { /* dispatchers and recomputed modules are axes, some of them refused */
@@ -383,7 +383,7 @@ static void no_strategy_is_made_twice(void **state)
 {
     (void)state;
     struct tpp_random random = {.state = 31};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < TPP_NUM_CASES(8, 4); i++) {
         struct scene scene = random_scene(&random);
         struct collection all = collect_all(&scene);
         sort(&all, by_strategy);

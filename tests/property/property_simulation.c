@@ -13,11 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-enum { NUM_PLANS = 700 }; /* several times as slow there; the plans are the first of the same */
-#else
-enum { NUM_PLANS = 1500 };
-#endif
+enum { NUM_PLANS = TPP_NUM_CASES(1500, 500) };
 
 struct plan {
     struct tpp_model model;
