@@ -124,6 +124,16 @@ static void build_head_tensors(struct tpp_builder *builder, double local_logits)
         tpp_builder_tensor(builder, "head input gradient", TPP_TENSOR_LOSS, w * n * h);
 }
 
+/* A product of the head: in 16 bits whatever the layers', unless the stack quantises the output projection as a linear of Transformer
+ * Engine (Megatron-Core, TELMHeadColumnParallelLinear); its output and the loss stay in 16 bits and more. */
+static int build_head_gemm(struct tpp_builder *builder, enum tpp_section section, double m, double n, double k)
+{
+    const int gemm = tpp_builder_gemm(builder, "head", section, TPP_PART_HEAD, m, n, k);
+    if (builder->stack->fp8_head)
+        builder->program->ops[gemm].gemm.number = tpp_builder_number(builder);
+    return gemm;
+}
+
 /* Head GEMMs, loss and their collectives: one gather of the input (SP), three all-reduces of 4n bytes for the
  * vocabulary-parallel loss, or one gather of all logits. */
 static void build_head_ops(struct tpp_builder *builder, double local_vocabulary, double local_logits)
@@ -135,7 +145,7 @@ static void build_head_ops(struct tpp_builder *builder, double local_vocabulary,
         builder->modules |= TPP_MODULE_WHOLE_LAYER;
     tpp_build_norm(builder, TPP_SECTION_FORWARD, 1);
     tpp_build_tensor_entry_forward(builder, "head");
-    tpp_builder_gemm(builder, "head", TPP_SECTION_FORWARD, TPP_PART_HEAD, n, local_vocabulary, h);
+    build_head_gemm(builder, TPP_SECTION_FORWARD, n, local_vocabulary, h);
     if (gathered)
         tpp_builder_collective(builder, "logits", TPP_SECTION_FORWARD, TPP_GROUP_TENSOR, TPP_ALL_GATHER,
                                builder->stack->weight_bytes * n * local_logits, TPP_NO_OP);
@@ -147,10 +157,10 @@ static void build_head_ops(struct tpp_builder *builder, double local_vocabulary,
                        4);
     tpp_builder_memory(builder, "loss", TPP_SECTION_BACKWARD, TPP_PART_HEAD,
                        loss_traffic_bytes(builder, TPP_SECTION_BACKWARD) * n * local_logits, 2);
-    tpp_builder_gemm(builder, "head", TPP_SECTION_BACKWARD, TPP_PART_HEAD, n, h, local_vocabulary);
+    build_head_gemm(builder, TPP_SECTION_BACKWARD, n, h, local_vocabulary);
     int wgrad = TPP_NO_OP;
     if (!builder->frozen)
-        wgrad = tpp_builder_gemm(builder, "head", TPP_SECTION_WEIGHT, TPP_PART_HEAD, local_vocabulary, h, n);
+        wgrad = build_head_gemm(builder, TPP_SECTION_WEIGHT, local_vocabulary, h, n);
     tpp_builder_collective(builder, "head", TPP_SECTION_BACKWARD, TPP_GROUP_TENSOR,
                            builder->sequence_parallel ? TPP_REDUCE_SCATTER : TPP_ALL_REDUCE, activation,
                            tpp_builder_overlaps_tensor(builder) ? wgrad : TPP_NO_OP);

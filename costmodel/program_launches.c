@@ -105,8 +105,10 @@ static const struct launches fused_router_launches = {8, 7};
 
 /* The host learns how much arrives before it sends: token_dispatcher.py, preprocess: sums 6, casts and copies 3, the
  * gather of counts 1, four copies to the host; DeepEP's layout 1 and maps of indices 3; HybridEP's metadata 2 and scan 1. */
-static double preprocess_launches(enum tpp_dispatch dispatch)
+static double preprocess_launches(enum tpp_dispatch dispatch, bool is_padded)
 {
+    if (is_padded)
+        return 0;
     return dispatch == TPP_DISPATCH_ALL_TO_ALL ? 14 : dispatch == TPP_DISPATCH_DEEPEP ? 4 : 3;
 }
 
@@ -155,6 +157,13 @@ static const struct launches expert_tensors = {2, 3};
  * test_cases/moe at d98e8a64) want 8; with 6 their median is predicted 13 % too fast, with 1 36 %. Held against: eager steps of
  * Megatron-Bridge, which alone would want 3 (Qwen3 on H100), 5 and 7 (on B200) and 9 (Moonlight); NeMo 25's Mixtral, 4. */
 static const double expert_path_factor = 6;
+/* Experts padded to a capacity: the host knows every size, so that it neither copies counts nor waits, transfers and products have equal
+ * parts, and chunks are transposed instead of sorted (token_dispatcher.py, drop_and_pad, since commit f27a04f of January 2025) [fit on
+ * Grok-1 of dgxc v25.05, 512 H100]. Held against: eager steps of Qwen3 235B on B200 (Megatron-Bridge 25.09), which want 2.9 and 3.3, and of
+ * DeepSeek-V2's four layers (SimuMax on B200), which want 7. */
+static const double padded_path_factor = 4;
+/* And the router masks what an expert has no room for: top-k 2, mask 3, product 1 (moe_utils.py, apply_router_token_dropping); back: product 1. */
+static const struct launches dropping_launches = {6, 1};
 
 static void count_experts(struct tpp_builder *builder)
 {
@@ -163,6 +172,7 @@ static void count_experts(struct tpp_builder *builder)
     const double experts = (double)model->num_experts / builder->program->axes.expert_parallel;
     const struct launches exchange = exchange_launches(dispatch), linear = expert_linear_launches(builder, experts);
     const bool loops = tpp_stack_is_plain_torch(builder->stack);
+    const bool drops = builder->job->expert_capacity_factor > 0, is_padded = drops && !builder->stack->waits_when_padded;
     double linears = 2, forward = 2, backward = 2; /* norm and residual */
     if (loops || builder->stack->framework == TPP_FRAMEWORK_TORCHTITAN)
         linears = model->gated_mlp ? 3 : 2; /* gate and up apart */
@@ -170,12 +180,15 @@ static void count_experts(struct tpp_builder *builder)
         forward += experts * expert_loop_launches.forward;
         backward += experts * expert_loop_launches.backward;
     } else { /* weighted activation, and in backward the gradient of the probabilities too */
-        const double factor = builder->stack->transformer_engine ? expert_path_factor : 1;
+        const double waiting = is_padded ? padded_path_factor : expert_path_factor;
+        const double factor = builder->stack->transformer_engine ? waiting : 1;
         forward += factor * (exchange.forward + 1);
         backward += factor * (exchange.backward + 2);
     }
     const struct launches router = builder->stack->fused_router ? fused_router_launches : router_launches;
-    add(builder, TPP_GRAPH_ROUTER, router.forward + (loops ? 0 : preprocess_launches(dispatch)), router.backward);
+    add(builder, TPP_GRAPH_ROUTER, router.forward + (loops ? 0 : preprocess_launches(dispatch, is_padded)), router.backward);
+    if (drops)
+        add(builder, TPP_GRAPH_ROUTER, dropping_launches.forward, dropping_launches.backward);
     add_launches(builder, TPP_GRAPH_MLP, linears * linear.forward, linears * linear.backward);
     if (builder->stack->transformer_engine)
         add_launches(builder, TPP_GRAPH_MLP, linears * experts * expert_tensors.forward,

@@ -1,5 +1,6 @@
 #include "costmodel/runs/run_recipe.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool framework_has(const struct tpp_run_facts *facts, const char *word)
@@ -63,6 +64,19 @@ static bool fuses_router(const struct tpp_run_facts *facts)
     return framework_has(facts, "Megatron-Bridge") && notes_have(facts, "perf recipe");
 }
 
+/* Megatron-Bridge's MXFP8 recipes of DeepSeek-V3 and gpt-oss set fp8_output_proj, on GB200 and GB300 since 0.5.0 of container 26.06
+ * (scripts/performance/configs, deepseek_llm_pretrain.py and gpt_oss_llm_pretrain.py), on B300 since 0.5.1. */
+#define FP8_HEAD_RELEASE 26.06
+
+static bool quantises_head(const struct tpp_run_facts *facts, const struct tpp_stack *stack)
+{
+    const double release = strtod(stack->release, NULL);
+    const bool is_grace = tpp_run_mentions(facts->gpu, "GB200") || tpp_run_mentions(facts->gpu, "GB300");
+    return framework_has(facts, "Megatron-Bridge") && strcmp(facts->precision, "mxfp8") == 0 &&
+           (tpp_run_mentions(facts->model.name, "deepseek-v3") || tpp_run_mentions(facts->model.name, "gpt-oss")) &&
+           (release > FP8_HEAD_RELEASE || (release >= FP8_HEAD_RELEASE && is_grace));
+}
+
 /* Megatron-LM's functional tests: --deterministic-mode of their configurations. */
 static bool is_deterministic(const struct tpp_run_facts *facts)
 {
@@ -76,4 +90,5 @@ void tpp_run_recipe_read(const struct tpp_run_facts *facts, const struct tpp_gpu
     set_recipe_moments(facts, stack);
     set_graphs(facts, stack);
     stack->fused_router = fuses_router(facts);
+    stack->fp8_head = quantises_head(facts, stack);
 }

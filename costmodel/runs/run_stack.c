@@ -241,6 +241,10 @@ static bool scales_rotary(const struct tpp_run_facts *facts, const struct tpp_st
            release_of(stack) >= SCALED_ROTARY_RELEASE;
 }
 
+/* Megatron-Core 0.11 made padded experts fit for graphs (commit f27a04f of January 2025); dgxc-benchmarking's Grok-1 of v25.02 still runs
+ * NeMo 24.12 (grok1/README_314b.md). */
+#define GRAPHABLE_PADDING_RELEASE 25.04
+
 /* Megatron's layers: Transformer Engine (U 1.05) or the local ones (U 1.2, cost-model 5.3). */
 static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
@@ -260,6 +264,7 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
        "Break up tensors sent between pipeline stages" (27fc468) was merged after it. */
     if (framework_has(facts, "8aa4619"))
         stack->scatter_gather = false;
+    stack->waits_when_padded = is_nemo && release_of(stack) > 0 && release_of(stack) < GRAPHABLE_PADDING_RELEASE;
     if (facts->year < FP8_PARAMETERS_YEAR) {
         stack->fp8_weights = false;
         stack->gathered_linear_bytes = stack->weight_bytes;

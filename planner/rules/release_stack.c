@@ -11,6 +11,7 @@ static void take_megatron(struct tpp_stack *stack, const struct tpp_model *model
     enum tpp_release release;
     if (tpp_release_parse(stack->release, NULL, &release, NULL) != TPP_OK)
         return;
+    stack->waits_when_padded = release < TPP_RELEASE_0_11;
     if (release < TPP_RELEASE_23_06)
         stack->overlap_p2p = false;
     if (release >= TPP_RELEASE_0_6 || tpp_precision_is_fp8(job->precision) || model->norm == TPP_NORM_RMS)
@@ -24,9 +25,16 @@ static void take_megatron(struct tpp_stack *stack, const struct tpp_model *model
 }
 
 /* Containers and releases of NeMo count in years; Megatron-Bridge's from 0.1 on. */
-static bool is_nemo_before_2025(const char *release)
+static bool is_nemo_before(const char *release, unsigned major, unsigned minor)
 {
-    return tpp_version_is_before(release, 25, 0) && !tpp_version_is_before(release, 20, 0);
+    return tpp_version_is_before(release, major, minor) && !tpp_version_is_before(release, 20, 0);
+}
+
+static void take_nemo(struct tpp_stack *stack, const struct tpp_job *job)
+{
+    stack->waits_when_padded = is_nemo_before(stack->release, 25, 4);
+    if (is_nemo_before(stack->release, 25, 0))
+        tpp_stack_set_fp8_weights(stack, job, false);
 }
 
 void tpp_stack_take_release(struct tpp_stack *stack, const struct tpp_model *model, const struct tpp_gpu *gpu,
@@ -34,8 +42,8 @@ void tpp_stack_take_release(struct tpp_stack *stack, const struct tpp_model *mod
 {
     if (stack->framework == TPP_FRAMEWORK_MEGATRON_LM)
         take_megatron(stack, model, gpu, job);
-    else if (stack->framework == TPP_FRAMEWORK_NEMO && is_nemo_before_2025(stack->release))
-        tpp_stack_set_fp8_weights(stack, job, false);
+    else if (stack->framework == TPP_FRAMEWORK_NEMO)
+        take_nemo(stack, job);
     else if (stack->framework == TPP_FRAMEWORK_TORCHTITAN && tpp_version_is_before(stack->release, 0, 1))
         stack->loss_kernel = TPP_LOSS_EAGER;
 }

@@ -13,6 +13,8 @@
  *                              instead of cuDNN. Kept for FP8 products, and for RMSNorm, which these layers lack (ML-98).
  *   Megatron-LM before 23.06   interleaved stages wait for their transfers (launch-formats 1.3: --overlap-p2p-communication)
  *   Megatron-LM v2.6           no FlashAttention: there is no --use-flash-attn yet
+ *   Megatron-LM before 0.11,   experts padded to a capacity are sorted and waited for as others are (its commit f27a04f)
+ *   NeMo before 25.04
  *   NeMo before 25             FP8 weights beside 16-bit ones: the launcher's scripts set fp8 and fp8_hybrid alone
  *   torchtitan before 0.1      the loss is not compiled (its pull request 1033 and commit e8977b0) */
 void tpp_stack_take_release(struct tpp_stack *stack, const struct tpp_model *model, const struct tpp_gpu *gpu,

@@ -427,6 +427,26 @@ static void every_expert_is_a_product_to_launch(void **state)
     check_host(&p, 0, 0, 66 + 3, 46 + 6);
 }
 
+/* Experts padded to a capacity need no counts: no preprocessing (14), a path of 4 times an operation instead of 6; the router
+ * masks, 6 and 1. */
+static void padded_experts_wait_for_no_counts(void **state)
+{
+    (void)state;
+    const struct tpp_hardware b200 = shape_cluster("dgx-b200");
+    const struct tpp_model model = shape_preset("qwen3-30b-a3b");
+    const struct tpp_layer_axes axes = axes_of(1, 8, 1, false);
+    struct tpp_job job = shape_job(8, 4096, 8);
+    struct tpp_stack stack;
+    struct tpp_program p;
+    job.expert_capacity_factor = 1;
+    tpp_stack_defaults(TPP_FRAMEWORK_NEMO, &b200.gpu, &job, &stack);
+    tpp_program_build(&model, &job, &stack, &axes, &p);
+    check_host(&p, 10 + 27 + 6 + 2 + 4 * (12 + 1), 19 + 14 + 1 + 2 + 4 * (9 + 2), 96, 160);
+    stack.waits_when_padded = true; /* as without capacity, but for the mask */
+    tpp_program_build(&model, &job, &stack, &axes, &p);
+    check_host(&p, 131 + 6, 101 + 1, 96, 160);
+}
+
 static void graphs_save_the_operations_of_what_they_capture(void **state)
 {
     (void)state;
@@ -586,6 +606,7 @@ int main(void)
         cmocka_unit_test(shared_experts_beside_the_exchange_keep_what_they_gather),
         cmocka_unit_test(a_multi_token_prediction_block_has_the_published_size),
         cmocka_unit_test(every_expert_is_a_product_to_launch),
+        cmocka_unit_test(padded_experts_wait_for_no_counts),
         cmocka_unit_test(graphs_save_the_operations_of_what_they_capture),
         cmocka_unit_test(captured_operations_take_the_time_that_graphs_were_measured_to_save),
         cmocka_unit_test(modules_run_again_take_the_host_what_was_measured),

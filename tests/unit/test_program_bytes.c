@@ -290,6 +290,34 @@ static void the_selective_policy_saves_products_of_every_precision(void **state)
     }
 }
 
+/* Megatron-Core's fp8_output_proj: all three products of the head are quantised, those of MTP blocks' heads too; without it none. */
+static void products_of_a_quantised_head_are_the_layers(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("deepseek-v3");
+    const struct tpp_hardware gb200 = shape_cluster("gb200-nvl72");
+    const struct tpp_layer_axes axes = {.kind = TPP_LAYER_HEAD, .tensor_parallel = 1, .context_parallel = 1,
+                                        .expert_parallel = 64, .expert_tensor_parallel = 1, .micro_batch_size = 1,
+                                        .untied_copy = true};
+    struct tpp_job job = shape_job(64, 4096, 64);
+    struct tpp_stack stack;
+    job.precision = TPP_PRECISION_MXFP8;
+    job.mtp_num_layers = 1;
+    tpp_stack_defaults(TPP_FRAMEWORK_NEMO, &gb200.gpu, &job, &stack);
+    for (int quantised = 0; quantised < 2; quantised++) {
+        struct tpp_program program;
+        uint32_t products = 0;
+        stack.fp8_head = quantised == 1;
+        tpp_program_build(&model, &job, &stack, &axes, &program);
+        for (uint32_t i = 0; i < program.num_ops; i++)
+            if (program.ops[i].kind == TPP_OP_GEMM && strcmp(program.ops[i].name, "head") == 0) {
+                assert_int_equal(program.ops[i].gemm.number, quantised ? TPP_NUMBER_MXFP8 : TPP_NUMBER_PLAIN);
+                products++;
+            }
+        assert_int_equal(products, 2 * 3);
+    }
+}
+
 /* Transformer Engine keeps the inputs of FP8 products as it quantised them: a byte, MXFP8 with a scale for 32, blocks with an
  * fp32 scale for 128; the projection keeps its own beside flash attention's result. Without Transformer Engine all stays in 16 bits. */
 static void inputs_of_fp8_products_are_kept_in_a_byte(void **state)
@@ -390,6 +418,7 @@ int main(void)
         cmocka_unit_test(frozen_layers_keep_what_their_adapters_read),
         cmocka_unit_test(adapters_move_their_inputs_and_outputs),
         cmocka_unit_test(the_selective_policy_saves_products_of_every_precision),
+        cmocka_unit_test(products_of_a_quantised_head_are_the_layers),
         cmocka_unit_test(inputs_of_fp8_products_are_kept_in_a_byte),
         cmocka_unit_test(quantised_weights_are_read_in_every_pass),
         cmocka_unit_test(fp32_states_are_cast_around_quantised_products),

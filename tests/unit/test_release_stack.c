@@ -64,11 +64,24 @@ static void other_frameworks_count_their_own_releases(void **state)
     assert_true(stack_of(TPP_FRAMEWORK_HF_TRAINER, "0.5", TPP_PRECISION_BF16).loss_kernel == TPP_LOSS_EAGER);
 }
 
+/* Megatron-LM's commit f27a04f, "Make MoE token dispatcher cuda graph-able if token-drop and padding", is in 0.11. */
+static void padded_experts_are_waited_for_before_0_11(void **state)
+{
+    (void)state;
+    assert_false(stack_of(TPP_FRAMEWORK_MEGATRON_LM, "", TPP_PRECISION_BF16).waits_when_padded);
+    assert_false(stack_of(TPP_FRAMEWORK_MEGATRON_LM, "core_v0.11.0", TPP_PRECISION_BF16).waits_when_padded);
+    assert_true(stack_of(TPP_FRAMEWORK_MEGATRON_LM, "0.10", TPP_PRECISION_BF16).waits_when_padded);
+    assert_true(stack_of(TPP_FRAMEWORK_NEMO, "25.02", TPP_PRECISION_BF16).waits_when_padded);
+    assert_false(stack_of(TPP_FRAMEWORK_NEMO, "25.04", TPP_PRECISION_BF16).waits_when_padded);
+    assert_false(stack_of(TPP_FRAMEWORK_NEMO, "0.2.0", TPP_PRECISION_BF16).waits_when_padded); /* Megatron-Bridge */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(megatron_has_transformer_engine_from_0_6_on),
         cmocka_unit_test(other_frameworks_count_their_own_releases),
+        cmocka_unit_test(padded_experts_are_waited_for_before_0_11),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

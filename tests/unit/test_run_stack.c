@@ -430,6 +430,42 @@ static void bridge_captured_qwen_on_grace(void **state)
     assert_true(tpp_run_has_hybrid_dispatch(&facts));
 }
 
+/* fp8_output_proj in Megatron-Bridge's MXFP8 recipes of two models: 0.5.0 (26.06) on GB200 and GB300, B300 after it. */
+static void recipes_quantise_the_output_projection(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *framework, *model, *gpu, *precision;
+        bool fp8_head;
+    } rows[] = {
+        {"Megatron-Bridge (NeMo container 26.06)", "deepseek-v3", "GB200-NVL72", "mxfp8", true},
+        {"Megatron-Bridge (NeMo container 26.08)", "gpt-oss-120b", "GB300-NVL72", "mxfp8", true},
+        {"Megatron-Bridge (NeMo container 26.06)", "deepseek-v3", "B300-SXM6-288GB", "mxfp8", false},
+        {"Megatron-Bridge (NeMo container 26.08)", "deepseek-v3", "B300-SXM6-288GB", "mxfp8", true},
+        {"Megatron-Bridge (NeMo container 26.04.01)", "deepseek-v3", "GB200-NVL72", "mxfp8", false},
+        {"Megatron-Bridge (NeMo container 26.08)", "qwen3-30b-a3b", "GB200-NVL72", "mxfp8", false},
+        {"Megatron-Bridge (NeMo container 26.08)", "deepseek-v3", "GB200-NVL72", "fp8", false},
+        {"NeMo (container 26.08)", "deepseek-v3", "GB200-NVL72", "mxfp8", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tpp_run_facts facts = facts_of(rows[i].framework, 2026);
+        facts.model.name = rows[i].model;
+        facts.gpu = rows[i].gpu;
+        facts.precision = rows[i].precision;
+        assert_int_equal(stack_of(&facts, h100()).fp8_head, rows[i].fp8_head);
+    }
+}
+
+/* Grok-1 of dgxc v25.02 runs NeMo 24.12, whose padded experts are waited for. */
+static void padded_experts_are_waited_for_before_25_04(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("NeMo/Megatron-Core (dgxc v25.02)", 2025);
+    assert_true(stack_of(&facts, h100()).waits_when_padded);
+    facts = facts_of("NeMo/Megatron-Core (dgxc v25.05.02)", 2025);
+    assert_false(stack_of(&facts, h100()).waits_when_padded);
+}
+
 /* moe_router_fusion in all performance recipes of Megatron-Bridge, none of Moonlight's card. */
 static void performance_recipes_fuse_the_router(void **state)
 {
@@ -657,6 +693,8 @@ int main(void)
         cmocka_unit_test(recipes_name_what_their_graphs_capture),
         cmocka_unit_test(bridge_captured_qwen_on_grace),
         cmocka_unit_test(performance_recipes_fuse_the_router),
+        cmocka_unit_test(recipes_quantise_the_output_projection),
+        cmocka_unit_test(padded_experts_are_waited_for_before_25_04),
         cmocka_unit_test(scaled_rotary_embeddings_are_not_fused),
         cmocka_unit_test(graph_compilers_are_not_plain_torch),
         cmocka_unit_test(paddle_splits_its_linears_and_paddlenlp_fuses_kernels),
