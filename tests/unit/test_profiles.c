@@ -27,7 +27,7 @@ static void the_shipped_profiles_have_these_names(void **state)
         "a10-pcie",         "a100-80g-pcie",    "a10g-pcie",     "aws-p4d",      "aws-p4de",    "aws-p5",
         "azure-nd-a100-v4", "azure-nd-h100-v5", "dgx-a100-40g",  "dgx-a100-80g", "dgx-b200",    "dgx-b300",
         "dgx-h100",         "dgx-h200",         "dgx1-v100-16g",    "dgx1-v100-32g", "gb200-nvl72",  "gb300-nvl72", "gcp-a3-mega",
-        "gh200-quad", "h100-500w-hbm2e",  "h100-pcie",        "hgx-h800",      "l40s-pcie",    "mi300x", "mi325x", "rtx4090-pcie",
+        "gh200-quad", "h100-500w-hbm2e",  "h100-pcie",        "hgx-h800",      "l40s-pcie",    "mi250", "mi300x", "mi325x", "rtx4090-pcie",
     };
     size_t count;
     const char *const *shipped = tpp_hardware_profile_names(&count);
@@ -256,6 +256,8 @@ static void the_peaks_follow_from_the_chips(void **state)
     CHECK_NUMBER(find("a10-pcie").gpu.bf16_flops_per_second, 72 * 1.695e9 * 1024, 1e-3);
     CHECK_NUMBER(find("a10g-pcie").gpu.bf16_flops_per_second, 80 * 1.710e9 * 512, 2e-3);
     CHECK_NUMBER(find("mi300x").gpu.bf16_flops_per_second, 304 * 2.100e9 * 2048, 1e-3);
+    CHECK_NUMBER(find("mi250").gpu.bf16_flops_per_second, 104 * 1.700e9 * 1024, 1e-3);
+    CHECK_NUMBER(find("mi250").gpu.memory_bandwidth_bytes_per_second, 3.2768e12 / 2, 0);
     CHECK_NUMBER(find("mi325x").gpu.bf16_flops_per_second, 304 * 2.100e9 * 2048, 1e-3);
     CHECK_NUMBER(find("gh200-quad").gpu.bf16_flops_per_second, 132 * 1.830e9 * 4096, 1e-3);
     CHECK_NUMBER(find("mi325x").gpu.memory_bandwidth_bytes_per_second, 6e12, 0);
@@ -274,7 +276,7 @@ static void each_gpu_has_its_share_of_the_network(void **state)
     } rows[] = {
         {"dgx-a100-80g", 25}, {"dgx-h100", 50},  {"dgx-h200", 50},   {"dgx-b200", 50},         {"gb200-nvl72", 50},
         {"gb300-nvl72", 100}, {"aws-p4d", 6.25}, {"aws-p4de", 6.25}, {"aws-p5", 50},           {"a10g-pcie", 1.5625},
-        {"dgx-b300", 100}, {"gcp-a3-mega", 25},  {"mi300x", 50}, {"mi325x", 50}, {"gh200-quad", 25},    {"hgx-h800", 50},   {"azure-nd-a100-v4", 25}, {"azure-nd-h100-v5", 50},
+        {"dgx-b300", 100}, {"gcp-a3-mega", 25},  {"mi250", 12.5}, {"mi300x", 50}, {"mi325x", 50}, {"gh200-quad", 25},    {"hgx-h800", 50},   {"azure-nd-a100-v4", 25}, {"azure-nd-h100-v5", 50},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct tpp_hardware hardware = find(rows[i].name);
@@ -313,7 +315,7 @@ static void every_shipped_gpu_can_be_used_by_name(void **state)
     (void)state;
     size_t count;
     const char *const *names = tpp_hardware_gpu_names(&count);
-    assert_int_equal(count, 21);
+    assert_int_equal(count, 22);
     for (size_t i = 0; i < count; i++) {
         char text[200];
         const int length =

@@ -617,6 +617,7 @@ static void networks_are_read_from_their_text(void **state)
         {"A100-SXM4-40GB", "1600 Gbps RoCE per node", 8, "dgx-a100-40g", 8, 25e9},
         {"H100-SXM5-80GB", "DGX H100 reference: 8x ConnectX-7 400 Gb/s (InfiniBand)", 8, "dgx-h100", 8, 50e9},
         {"MI300X-192GB", "400 Gb/s RoCE per GPU", 8, "mi300x", 8, 50e9},
+        {"MI250 (per GCD, 64 GB)", "single node", 8, "mi250", 0, 0},
         {"MI325X-256GB", "8x 400 GbE Broadcom P1400G (bnxt_re) RoCE", 8, "mi325x", 8, 50e9},
         {"GH200-96GB", "4x 200 Gb/s InfiniBand", 4, "gh200-quad", 4, 25e9},
         {"A10G-24GB", "EFA 4x100", 8, "a10g-pcie", 4, 12.5e9},
