@@ -65,7 +65,9 @@ static enum tpp_code choose(const struct launch_arguments *arguments, struct tpp
     if (arguments->strategy.placement != NULL)
         return tpp_fail(err, TPP_E_USAGE, "--placement", "give --strategy too",
                         "a placement needs a strategy: the search uses rank order");
-    enum tpp_code code = tpp_limits_resolve(&arguments->pins, &limits, err);
+    enum tpp_code code = tpp_pins_check_model(&arguments->pins, &inputs->model, err);
+    if (code == TPP_OK)
+        code = tpp_limits_resolve(&arguments->pins, &limits, err);
     tpp_job_take_stages(arguments->pins.pipeline_parallel, inputs);
     if (code == TPP_OK)
         code = tpp_simulated_list_prepare(&arguments->simulated, &limits, err);

@@ -139,6 +139,8 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (code == TPP_OK && !tpp_launch_trains(&findings.inputs, err))
         return TPP_E_UNSUPPORTED;
     if (code == TPP_OK)
+        code = tpp_pins_check_model(&findings.arguments->pins, &findings.inputs.model, err);
+    if (code == TPP_OK)
         code = tpp_limits_resolve(&findings.arguments->pins, &findings.limits, err);
     tpp_job_take_stages(findings.arguments->pins.pipeline_parallel, &findings.inputs);
     if (code == TPP_OK)

@@ -80,6 +80,9 @@ void tpp_job_take_stages(int64_t pipeline_parallel, struct tpp_job_inputs *input
 /* Loads model and profile, applies the overrides, fills job and stack. */
 enum tpp_code tpp_job_resolve(const struct tpp_job_arguments *arguments, struct tpp_job_inputs *inputs,
                               struct tpp_error *err);
+/* Refuses what the model has nothing for: dispatch and overlap of experts, routed or shared, that are not there. */
+enum tpp_code tpp_pins_check_model(const struct tpp_pin_arguments *arguments, const struct tpp_model *model,
+                                   struct tpp_error *err);
 enum tpp_code tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits,
                                  struct tpp_error *err);
 

@@ -46,6 +46,26 @@ static enum tpp_code resolve_recompute(const struct tpp_pin_arguments *arguments
     return TPP_OK;
 }
 
+enum tpp_code tpp_pins_check_model(const struct tpp_pin_arguments *arguments, const struct tpp_model *model,
+                                   struct tpp_error *err)
+{
+    const struct {
+        const char *option, *text, *off, *what;
+        bool has;
+    } pins[] = {
+        {"--dispatch", arguments->dispatch, "all-to-all", "routed experts", model->num_experts > 0},
+        {"--expert-overlap", arguments->expert_overlap, "off", "routed experts", model->num_experts > 0},
+        {"--shared-expert-overlap", arguments->shared_overlap, "off", "shared experts",
+         model->num_experts > 0 && model->shared_expert_hidden_size > 0},
+    };
+    for (size_t i = 0; i < sizeof pins / sizeof pins[0]; i++)
+        if (pins[i].text != NULL && !pins[i].has && strcmp(pins[i].text, pins[i].off) != 0)
+            return tpp_fail(err, TPP_E_USAGE, pins[i].option, "drop it, or give a model that has them",
+                            "%s=%s asks for something that %.60s has not: it has no %s", pins[i].option, pins[i].text,
+                            model->name, pins[i].what);
+    return TPP_OK;
+}
+
 enum tpp_code tpp_limits_resolve(const struct tpp_pin_arguments *arguments, struct tpp_space_limits *limits,
                                  struct tpp_error *err)
 {
