@@ -92,6 +92,7 @@ void tpp_plan_add_json(unsigned rank, const struct tpp_strategy *strategy, const
     tpp_json_add_number(writer, plan, "model_flops_per_second_per_gpu", cost->model_flops_per_second_per_gpu);
     tpp_json_add_number(writer, plan, "model_flops_utilization", cost->model_flops_utilization);
     tpp_json_add_number(writer, plan, "bubble_fraction", cost->bubble_fraction);
+    tpp_json_add_number(writer, plan, "uneven_micro_batches_seconds", cost->uneven_seconds);
     tpp_json_add_number(writer, plan, "exposed_communication_fraction", cost->exposed_communication_fraction);
     tpp_json_add_number(writer, plan, "host_bound_fraction", cost->host_bound_fraction);
     tpp_json_add_number(writer, plan, "computed_sequence_tokens", cost->computed_sequence_tokens);

@@ -74,7 +74,11 @@ static void append_time(const struct tpp_cost *cost, struct tpp_text *out)
                         tpp_format_count(tokens, sizeof tokens, (uint64_t)(cost->computed_sequence_tokens + 0.5)));
     }
     append_label(out, "pipeline bubble");
-    tpp_text_format(out, "%.1f %%\n", 100 * cost->bubble_fraction);
+    tpp_text_format(out, "%.1f %%", 100 * cost->bubble_fraction);
+    if (cost->uneven_seconds > 0)
+        tpp_text_format(out, ", %s of it because micro-batches differ in length",
+                        seconds(step, sizeof step, cost->uneven_seconds));
+    tpp_text_append(out, "\n");
     append_label(out, "exposed communication");
     tpp_text_format(out, "%.1f %% of the step\n", 100 * cost->exposed_communication_fraction);
 }

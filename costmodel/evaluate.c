@@ -49,6 +49,7 @@ void tpp_evaluator_free(struct tpp_evaluator *evaluator)
     for (uint32_t i = 0; i < evaluator->num_slots; i++)
         free(evaluator->slots[i]);
     free(evaluator->slots);
+    tpp_uneven_cache_free(evaluator->uneven);
     free(evaluator);
 }
 
@@ -227,15 +228,21 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
 {
     struct tpp_assembly assembly;
     struct slowest slowest;
-    const enum tpp_code code = check_and_assemble(evaluator, strategy, &assembly, err);
+    double uneven = 0;
+    enum tpp_code code = check_and_assemble(evaluator, strategy, &assembly, err);
     if (code != TPP_OK)
         return code;
     memset(cost, 0, sizeof(*cost));
     walk_stages(evaluator, strategy, &assembly, &slowest, &cost->memory);
     tpp_walk_verdict(&cost->memory);
+    const double others = slowest.sum_seconds - slowest.stage.seconds;
+    code = tpp_uneven_wait_cached(&evaluator->uneven, evaluator->job, strategy,
+                                  others / (fmax(1, strategy->pipeline_parallel - 1.0) * slowest.stage.seconds), &uneven, err);
+    if (code != TPP_OK)
+        return code;
     const struct tpp_pipeline_times times = {
         .slowest_seconds = slowest.stage.seconds,
-        .others_seconds = slowest.sum_seconds - slowest.stage.seconds,
+        .others_seconds = others,
         /* Vocabulary passes fill no gap and make none: the pipeline fills and drains with F and B alone (arXiv 2411.05288,
            section 5: the bubble of 1F1B). */
         .others_vocabulary_seconds = (strategy->pipeline_parallel - 1) * slowest.stage.vocabulary_seconds,
@@ -244,6 +251,7 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
         .others_weight_seconds = slowest.sum_weight - slowest.stage.weight_seconds,
         .others_hidden_seconds = slowest.sum_hidden - slowest.stage.hidden_seconds,
         .paired_fraction = assembly.paired_fraction,
+        .uneven_seconds = uneven * slowest.stage.seconds,
     };
     const struct tpp_pipeline pipeline = tpp_pipeline_step(strategy, &times);
     tpp_stage_terms(&assembly, &slowest.stage, (double)strategy->num_micro_batches, cost->time_terms);
@@ -252,6 +260,7 @@ enum tpp_code tpp_evaluator_cost(struct tpp_evaluator *evaluator, const struct t
     once_a_step(evaluator, strategy, &assembly, &slowest, cost->time_terms);
     for (int term = 0; term < TPP_TIME_TERM_COUNT; term++)
         cost->step_seconds += cost->time_terms[term];
+    cost->uneven_seconds = times.uneven_seconds;
     cost->bubble_fraction = pipeline.bubble_fraction;
     cost->host_bound_fraction = tpp_stage_layer(&assembly, &slowest.stage)->host_bound_fraction;
     derived_figures(evaluator, strategy, &slowest, assembly.decoder->tokens, cost);

@@ -91,6 +91,7 @@ struct tpp_cost {
     double model_flops_per_second_per_gpu;
     double model_flops_utilization;         /* against the bf16 peak; of an FP8 job against the FP8 peak (3.2) */
     double bubble_fraction;                 /* idle share of the pipeline */
+    double uneven_seconds;                  /* of the bubble, what padded micro-batches of different lengths wait for each other */
     double exposed_communication_fraction;  /* all exposed communication over the step */
     double host_bound_fraction;             /* host launch time over GPU time of a layer; above 0.7 is worth a warning */
     double imbalance_seconds;               /* sum over stages of (slowest stage - stage), one micro-batch */

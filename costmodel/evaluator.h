@@ -9,6 +9,7 @@
 #include "costmodel/memory_walk.h"
 #include "costmodel/pipeline.h"
 #include "costmodel/sharded_layer.h"
+#include "costmodel/uneven_pipeline.h"
 
 struct tpp_layer_key { /* compared field by field; no padding matters */
     struct tpp_layer_axes axes;
@@ -36,6 +37,7 @@ struct tpp_evaluator {
     struct tpp_program program;      /* scratch for a memo miss */
     struct tpp_memo_entry **slots;   /* open addressing; a power of two of them */
     uint32_t num_slots, num_entries;
+    struct tpp_uneven_cache *uneven; /* NULL until used */
 };
 
 /* Schedules that pair a forward with a backward pass (tpp_schedule_pairs_passes) hide transfers of experts in the pairs. */

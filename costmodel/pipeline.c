@@ -74,7 +74,7 @@ struct tpp_pipeline tpp_pipeline_step(const struct tpp_strategy *strategy, const
     const double p = strategy->pipeline_parallel, m = (double)strategy->num_micro_batches;
     struct tpp_pipeline pipeline = {
         .busy_seconds = m * times->slowest_seconds,
-        .bubble_seconds = bubble(strategy, times),
+        .bubble_seconds = bubble(strategy, times) + (p > 1 ? times->uneven_seconds : 0),
         .edge_seconds = edges(strategy) * times->edge_seconds,
     };
     const double makespan = pipeline.busy_seconds + pipeline.bubble_seconds;

@@ -12,6 +12,7 @@ struct tpp_pipeline_times {
     double others_forward_seconds; /* F */
     double others_weight_seconds;  /* W */
     double others_vocabulary_seconds; /* passes of shared vocabulary layers and what they cost beside: in neither fill nor drain */
+    double uneven_seconds;         /* what micro-batches of different lengths wait for each other (uneven_pipeline.h) */
     /* dualpipe, dualpipev: what a pair of all passes F and B + W saves, and the share of passes that run in pairs and have it
      * off their times above. */
     double others_hidden_seconds;  /* H */
@@ -20,7 +21,7 @@ struct tpp_pipeline_times {
 
 struct tpp_pipeline {
     double busy_seconds;      /* of the slowest stage: m times its micro-batch */
-    double bubble_seconds;    /* fill and drain */
+    double bubble_seconds;    /* fill and drain, and uneven_seconds */
     double edge_seconds;      /* transfers on the critical path */
     double seconds;           /* sum of the three */
     double bubble_fraction;   /* 1 - busy / (p * makespan), without transfers; uniform: (p-1)/(v m + p-1) */

@@ -8,6 +8,7 @@
 #define INTERLEAVE_BELOW 8               /* m/p below it: chunks pay */
 #define IMBALANCE_FRACTION 0.05
 #define MANY_MICRO_BATCHES 8
+#define UNEVEN_FRACTION 0.05             /* of the step, from which other plans are worth a look */
 
 static void few_micro_batches(struct tpp_risk_context *c)
 {
@@ -82,6 +83,17 @@ static void uneven_stages(struct tpp_risk_context *c)
     }
 }
 
+static void uneven_micro_batches(struct tpp_risk_context *c)
+{
+    const double fraction = c->cost->uneven_seconds / c->cost->step_seconds;
+    if (fraction > UNEVEN_FRACTION) {
+        tpp_risk_add(c, "uneven-micro-batches", TPP_SEVERITY_WARNING,
+                     c->strategy->virtual_pipeline_stages > 1 ? "pack sequences (--seq-packing), or use fewer stages"
+                                                              : "pack sequences (--seq-packing), interleave, or use fewer stages",
+                     "stages wait %.0f %% of the step for micro-batches that are longer than others", 100 * fraction);
+    }
+}
+
 static void repeated_gathers(struct tpp_risk_context *c)
 {
     const struct tpp_strategy *s = c->strategy;
@@ -95,5 +107,5 @@ static void repeated_gathers(struct tpp_risk_context *c)
 }
 
 tpp_risk_check *const tpp_risk_pipeline_checks[] = {
-    missing_schedule, few_micro_batches, missing_chunks, uneven_stages, repeated_gathers, NULL,
+    missing_schedule, few_micro_batches, missing_chunks, uneven_stages, uneven_micro_batches, repeated_gathers, NULL,
 };

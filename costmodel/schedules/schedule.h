@@ -81,6 +81,8 @@ struct tpp_schedule_problem {
      * part of any time. */
     double vocabulary_input_seconds, vocabulary_loss_seconds, vocabulary_gradient_seconds;
     const struct tpp_schedule_chunk *chunks; /* p v in model order (DualPipe: p, both copies alike); borrowed */
+    const double *micro_batch_lengths; /* m factors of the times of each micro-batch's operations, 1 being as the chunks say; the
+                                          lists do not follow them; NULL: all 1; borrowed */
     double edge_seconds;               /* Tc: from the end of an operation to its arrival on another stage */
     double transfer_seconds;           /* stage time of a transfer, added to each op with input from another stage */
 };

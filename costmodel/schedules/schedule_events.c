@@ -135,8 +135,10 @@ static struct block next_block(const struct loop *loop, const struct tpp_schedul
             return block;
         }
         block.start_seconds = fmax(block.start_seconds, ready);
-        block.seconds += loop->routes[op->chunk].seconds[op->kind];
-        hidden += loop->routes[op->chunk].hidden[op->kind];
+        const double length =
+            loop->problem->micro_batch_lengths ? loop->problem->micro_batch_lengths[op->micro_batch] : 1;
+        block.seconds += length * loop->routes[op->chunk].seconds[op->kind];
+        hidden += length * loop->routes[op->chunk].hidden[op->kind];
         has_kind[op->kind] = true;
         block.num_ops++;
         if (!op->is_paired)

@@ -77,20 +77,28 @@ static double gpu_factor(const struct tpp_build *build, uint32_t device)
     return is_slow ? slow->slowdown : 1;
 }
 
+static double length_of(const struct tpp_build *build, uint32_t device, uint32_t micro_batch)
+{
+    const size_t replica = device / build->num_stages;
+    return build->lengths && micro_batch < build->num_micro_batches
+               ? build->lengths[replica * build->num_micro_batches + micro_batch]
+               : 1;
+}
+
 struct tpp_pen tpp_pen_start(struct tpp_build *build, uint32_t device, uint32_t chunk, uint32_t micro_batch,
                              const char *name)
 {
     return (struct tpp_pen){.build = build, .device = device, .chunk = chunk, .micro_batch = micro_batch, .name = name,
-                            .layer = TPP_NO_TASK, .scale = 1, .first = TPP_NO_TASK, .last = TPP_NO_TASK,
+                            .layer = TPP_NO_TASK, .scale = 1, .length = length_of(build, device, micro_batch), .first = TPP_NO_TASK, .last = TPP_NO_TASK,
                             .in_detail = build->is_always_in_detail};
 }
 
 void tpp_pen_compute(struct tpp_pen *pen, double compute_seconds, double other_seconds)
 {
     const double compute =
-        pen->scale * compute_seconds * gpu_factor(pen->build, pen->device) * jitter_factor(pen->build);
+        pen->length * pen->scale * compute_seconds * gpu_factor(pen->build, pen->device) * jitter_factor(pen->build);
     pen->pending_compute += compute;
-    pen->pending_seconds += compute + pen->scale * other_seconds;
+    pen->pending_seconds += compute + pen->length * pen->scale * other_seconds;
 }
 
 static uint32_t write_task(struct tpp_pen *pen)
@@ -155,7 +163,7 @@ static void pen_segment(struct tpp_pen *pen, const struct tpp_segment *segment)
                                         .layer = pen->layer};
     const uint32_t transfer =
         tpp_build_collective(pen->build, pen->device, TPP_TRACK_TENSOR, route_of(segment->group), segment->collective,
-                             segment->bytes, segment->transfer_seconds, &like);
+                             pen->length * segment->bytes, pen->length * segment->transfer_seconds, &like);
     tpp_graph_depend(pen->build->graph, transfer, pen->last);
     if (segment->compute_seconds > before)
         tpp_pen_compute(pen, segment->compute_seconds - before, 0);

@@ -137,6 +137,7 @@ struct tpp_build {
     struct tpp_build_finish {       /* tasks whose times make up the result */
         uint32_t barrier, optimizer, end;
     } finish;
+    const double *lengths;          /* [replica][micro-batch]: over the mean one's; NULL: all alike */
     uint64_t random;
     bool has_failed;               /* an allocation */
 };
@@ -150,6 +151,7 @@ struct tpp_pen {
     bool in_detail;              /* units operation by operation */
     bool is_in_pair;             /* forward beside backward of another micro-batch */
     double scale;                /* of compute that is added: a part of a unit */
+    double length;               /* of the micro-batch over the mean one's: of its compute and of transfers in its layers */
     double pending_seconds;      /* collected, factors applied */
     double pending_compute;      /* of them, what transfers slow */
     uint32_t waits[8];           /* tasks the next one waits for */

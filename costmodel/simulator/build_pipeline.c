@@ -1,4 +1,5 @@
 /* The passes of all devices in the order of the schedule, and what they wait for from other stages (8.2). */
+#include "costmodel/sequence_lengths.h"
 #include "costmodel/simulator/build.h"
 
 #include <math.h>
@@ -309,6 +310,20 @@ static void count_ops(const struct tpp_build *build, uint32_t (*totals)[TPP_PASS
         }
 }
 
+/* Padded micro-batches: each replica has its own order of lengths. */
+static bool draw_lengths(struct tpp_build *build)
+{
+    const struct tpp_job *job = build->evaluator->job;
+    if (!tpp_job_pads(job) || build->num_stages == 1)
+        return true;
+    double *lengths = tpp_arena_alloc_array(build->arena, (size_t)build->num_replicas * build->num_micro_batches, sizeof(*lengths));
+    for (uint32_t replica = 0; lengths && replica < build->num_replicas; replica++)
+        tpp_uneven_lengths(job, tpp_uneven_draws(build->strategy), build->num_micro_batches, replica,
+                           lengths + (size_t)replica * build->num_micro_batches);
+    build->lengths = lengths;
+    return lengths != NULL;
+}
+
 enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
 {
     const size_t num_ops = (size_t)build->num_replicas * build->num_chunks * build->num_micro_batches * TPP_PASS_COUNT;
@@ -328,6 +343,8 @@ enum tpp_code tpp_build_pipeline(struct tpp_build *build, struct tpp_error *err)
     memset(build->vocabulary, 0xff, num_vocabulary * sizeof(*build->vocabulary));
     read_chunks(build);
     read_offload(build);
+    if (!draw_lengths(build))
+        return tpp_fail(err, TPP_E_MEMORY, NULL, NULL, "out of memory for the simulation");
     const enum tpp_code code = tpp_order_new(build->evaluator, build->strategy, build->num_micro_batches, &build->order, err);
     if (code != TPP_OK)
         return code;

@@ -1,6 +1,7 @@
 #include "costmodel/simulator/simulate.h"
 
 #include "costmodel/schedules/schedule.h"
+#include "costmodel/sequence_lengths.h"
 #include "costmodel/simulator/simulation.h"
 
 #include <math.h>
@@ -238,7 +239,8 @@ enum tpp_code tpp_simulation_periodic_step_seconds(struct tpp_evaluator *evaluat
     double seconds[2];
     const bool waits = strategy->schedule == TPP_SCHEDULE_INTERLEAVED && !evaluator->stack->overlap_p2p;
     const bool has_groups = strategy->microbatch_group_size > 0; /* their size and p need not share a period */
-    const bool repeats = !info->is_searched && !waits && !has_groups &&
+    const bool is_uneven = tpp_job_pads(evaluator->job) && strategy->pipeline_parallel > 1;
+    const bool repeats = !info->is_searched && !is_uneven && !waits && !has_groups &&
                          (strategy->zero_stage < 3 || strategy->pipeline_parallel == 1);
     if (m <= shorter + longer || !repeats || options->num_micro_batches > 0)
         return tpp_simulation_step_seconds(evaluator, strategy, options, step_seconds, err);

@@ -401,6 +401,13 @@ static void the_job_is_noted(void **state)
     assert_int_equal(list(&s), 0);
     s.plan.cost.useful_token_fraction = 0.361;
     expect_only(&s, "padding", TPP_SEVERITY_WARNING, "64 %");
+    s.plan.cost.useful_token_fraction = 0.813;
+    s.plan.cost.uneven_seconds = 0.04 * s.plan.cost.step_seconds;
+    assert_int_equal(list(&s), 0);
+    s.plan.cost.uneven_seconds = 0.31 * s.plan.cost.step_seconds;
+    expect_only(&s, "uneven-micro-batches", TPP_SEVERITY_WARNING, "31 %");
+    s.plan.cost.uneven_seconds = 0;
+    s.plan.cost.useful_token_fraction = 0.361;
     s.job.packed_fraction = 0.7; /* a matter of the packer */
     assert_int_equal(list(&s), 0);
     s.job.global_batch_size = 8192; /* 34 M */

@@ -1,6 +1,9 @@
 /* Lengths that differ: what padding and packing leave of a micro-batch, by hand, and what it costs. */
 #include "costmodel/sequence_lengths.h"
 #include "costmodel/program.h"
+#include "costmodel/schedules/schedule.h"
+#include "costmodel/simulator/simulate.h"
+#include "costmodel/uneven_pipeline.h"
 #include "tests/support/shape_cost.h"
 
 static struct tpp_job job_with(const char *text, uint64_t sequence_length, bool packs)
@@ -160,6 +163,107 @@ static void documents_do_not_lie_in_padded_sequences(void **state)
     assert_string_equal(err.where, "job.attention_block_length");
 }
 
+static double wait_of(const struct tpp_job *job, const char *text)
+{
+    const struct tpp_strategy strategy = shape_strategy(text, job);
+    double wait = -1;
+    assert_int_equal(tpp_uneven_wait(job, &strategy, 1, &wait, NULL), TPP_OK);
+    return wait;
+}
+
+static void drawn_micro_batches_are_the_quantiles_in_some_order(void **state)
+{
+    (void)state;
+    const struct tpp_job job = job_with("bucketed:1k,3k", 4096, false);
+    double lengths[4], other[4], sum = 0;
+    /* One sequence each: 1, 1, 3, 3 over 2. The longest of two is 1 with probability 1/4: sqrt(1/8) is below one half, sqrt(3/8) not. */
+    tpp_uneven_lengths(&job, 1, 4, 7, lengths);
+    for (int i = 0; i < 4; i++) {
+        assert_true(lengths[i] == 0.5 || lengths[i] == 1.5);
+        sum += lengths[i];
+    }
+    CHECK_NUMBER(sum, 4, 1e-12);
+    tpp_uneven_lengths(&job, 1, 4, 7, other);
+    assert_memory_equal(lengths, other, sizeof lengths);
+    tpp_uneven_lengths(&job, 2, 4, 7, lengths); /* 1, 3, 3, 3 over 2.5 */
+    sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += lengths[i] < 1;
+    CHECK_NUMBER(sum, 1, 0);
+}
+
+/* Two stages and two micro-batches of 1/2 and 3/2, F = B = W = 1/3 of a micro-batch: 1F1B ends after 19/6 when the short one comes
+ * first (its F is through at 2/6, its B on the last stage at 4/6, the long one's at 13/6, and that on the first at 19/6), after
+ * 20/6 when the long one does, after 3 when they are equal. */
+static void stages_wait_for_longer_micro_batches(void **state)
+{
+    (void)state;
+    struct tpp_job job = job_with("bucketed:1k,3k", 4096, false);
+    job.num_gpus = 2;
+    job.global_batch_size = 2;
+    const double shorts_first = wait_of(&job, "pp=2,mbs=1") * TPP_UNEVEN_SHUFFLES * 6;
+    assert_true(shorts_first > 4 - 1e-9 && shorts_first < 8 + 1e-9);
+    CHECK_NUMBER(shorts_first, round(shorts_first), 1e-9);
+    /* One stage, one micro-batch, packing and equal lengths wait for nobody. */
+    job.num_gpus = 8;
+    job.global_batch_size = 64;
+    assert_true(wait_of(&job, "pp=8,mbs=1") > 1);
+    const struct tpp_job equal = job_with("fixed:2k", 4096, false), packed = job_with("bucketed:1k,3k", 4096, true);
+    CHECK_NUMBER(wait_of(&job, "tp=8,pp=1,mbs=1,sp=1"), 0, 0);
+    CHECK_NUMBER(wait_of(&job, "pp=8,mbs=64"), 0, 0);
+    CHECK_NUMBER(wait_of(&equal, "pp=8,mbs=1"), 0, 0);
+    CHECK_NUMBER(wait_of(&packed, "pp=8,mbs=1"), 0, 0);
+    /* The longest of sixteen is nearly always the same. */
+    assert_true(wait_of(&job, "pp=4,tp=2,sp=1,mbs=16") < wait_of(&job, "pp=4,tp=2,sp=1,mbs=1"));
+}
+
+/* Of 1600 micro-batches a part is run; they wait as long as when all are, within what their order leaves open. */
+static void long_steps_wait_as_shorter_ones_do(void **state)
+{
+    (void)state;
+    struct tpp_job job = job_with("uniform:1k-3k", 4096, false);
+    job.num_gpus = 2;
+    job.global_batch_size = 1600;
+    struct tpp_strategy strategy = shape_strategy("pp=2,mbs=1", &job);
+    struct tpp_schedule_run *run = NULL;
+    struct tpp_schedule_chunk chunks[2] = {{1 / 3.0, 1 / 3.0, 1 / 3.0, 0, 0}, {1 / 3.0, 1 / 3.0, 1 / 3.0, 0, 0}};
+    struct tpp_schedule_problem problem = tpp_schedule_problem_of(&strategy);
+    struct tpp_schedule_summary summary;
+    static double lengths[1600];
+    double sum = 0;
+    problem.chunks = chunks;
+    problem.micro_batch_lengths = lengths;
+    assert_int_equal(tpp_schedule_run_new(&run, NULL), TPP_OK);
+    for (uint32_t shuffle = 0; shuffle < 8; shuffle++) {
+        tpp_uneven_lengths(&job, 1, 1600, shuffle, lengths);
+        assert_int_equal(tpp_schedule_step(run, &problem, &summary, NULL), TPP_OK);
+        sum += summary.makespan_seconds - 1601; /* m + p - 1 */
+    }
+    tpp_schedule_run_free(run);
+    CHECK_NUMBER(1600 + wait_of(&job, "pp=2,mbs=1"), 1600 + sum / 8, 0.02);
+}
+
+static void the_simulation_runs_unequal_micro_batches(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("llama3.1-8b");
+    const struct tpp_hardware h100 = shape_cluster("dgx-h100");
+    const struct tpp_job job = job_with("uniform:1k-7k", 8192, false);
+    const struct tpp_strategy strategy = shape_strategy("tp=2,pp=4,mbs=1,sp=1,recompute=full", &job);
+    const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+    struct tpp_stack stack;
+    struct tpp_evaluator *evaluator = NULL;
+    struct tpp_cost cost;
+    double simulated = 0;
+    tpp_stack_defaults(TPP_FRAMEWORK_MEGATRON_LM, &h100.gpu, &job, &stack);
+    assert_int_equal(tpp_evaluator_new(&model, &h100, &job, &stack, &evaluator, NULL), TPP_OK);
+    assert_int_equal(tpp_evaluator_cost(evaluator, &strategy, &cost, NULL), TPP_OK);
+    assert_int_equal(tpp_simulation_step_seconds(evaluator, &strategy, &options, &simulated, NULL), TPP_OK);
+    tpp_evaluator_free(evaluator);
+    assert_true(cost.uneven_seconds > 0.15 * cost.step_seconds);
+    CHECK_NUMBER(simulated, cost.step_seconds, 0.05);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +274,10 @@ int main(void)
         cmocka_unit_test(attention_of_padded_sequences_grows_with_the_square),
         cmocka_unit_test(padding_takes_time_and_the_longest_takes_memory),
         cmocka_unit_test(documents_do_not_lie_in_padded_sequences),
+        cmocka_unit_test(drawn_micro_batches_are_the_quantiles_in_some_order),
+        cmocka_unit_test(stages_wait_for_longer_micro_batches),
+        cmocka_unit_test(long_steps_wait_as_shorter_ones_do),
+        cmocka_unit_test(the_simulation_runs_unequal_micro_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
