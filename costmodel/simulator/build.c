@@ -89,16 +89,38 @@ struct tpp_pen tpp_pen_start(struct tpp_build *build, uint32_t device, uint32_t 
                              const char *name)
 {
     return (struct tpp_pen){.build = build, .device = device, .chunk = chunk, .micro_batch = micro_batch, .name = name,
-                            .layer = TPP_NO_TASK, .scale = 1, .length = length_of(build, device, micro_batch), .first = TPP_NO_TASK, .last = TPP_NO_TASK,
+                            .layer = TPP_NO_TASK, .length = length_of(build, device, micro_batch), .first = TPP_NO_TASK, .last = TPP_NO_TASK,
                             .in_detail = build->is_always_in_detail};
 }
 
-void tpp_pen_compute(struct tpp_pen *pen, double compute_seconds, double other_seconds)
+static void collect(struct tpp_pen *pen, double compute_seconds, double other_seconds)
 {
     const double compute =
-        pen->length * pen->scale * compute_seconds * gpu_factor(pen->build, pen->device) * jitter_factor(pen->build);
+        pen->length * compute_seconds * gpu_factor(pen->build, pen->device) * jitter_factor(pen->build);
     pen->pending_compute += compute;
-    pen->pending_seconds += compute + pen->length * pen->scale * other_seconds;
+    pen->pending_seconds += compute + pen->length * other_seconds;
+}
+
+/* Shares of a unit that differ by less are the same: sums of them are not exact. */
+static const double share_tolerance = 1e-14;
+
+void tpp_pen_compute(struct tpp_pen *pen, double compute_seconds, double other_seconds)
+{
+    const double seconds = compute_seconds + other_seconds;
+    if (pen->is_counting) {
+        pen->counted_seconds += seconds;
+        return;
+    }
+    if (!pen->meter || seconds <= 0) {
+        collect(pen, compute_seconds, other_seconds);
+        return;
+    }
+    for (double left = seconds; left > share_tolerance * pen->unit_seconds;) {
+        const double part = fmin(left, pen->meter->until_cut(pen->meter->context) * pen->unit_seconds);
+        collect(pen, compute_seconds * part / seconds, other_seconds * part / seconds);
+        pen->meter->has_run(pen->meter->context, part / pen->unit_seconds);
+        left -= part;
+    }
 }
 
 static uint32_t write_task(struct tpp_pen *pen)
@@ -152,7 +174,7 @@ static enum tpp_route_kind route_of(enum tpp_group_kind group)
 /* Compute and its transfer: one after the other, or side by side from lead_seconds on. */
 static void pen_segment(struct tpp_pen *pen, const struct tpp_segment *segment)
 {
-    if (segment->transfer_seconds <= 0) {
+    if (segment->transfer_seconds <= 0 || pen->is_counting) {
         tpp_pen_compute(pen, segment->compute_seconds, 0);
         return;
     }
@@ -205,4 +227,23 @@ void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulat
     /* In detail, the segments of BACKWARD hold both. */
     if (pass == TPP_PASS_BACKWARD && !build->splits_backward && !(unit->segments && pen->in_detail))
         pen_plain(pen, unit, TPP_PASS_WEIGHT);
+}
+
+void tpp_pen_metered_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass pass,
+                          const struct tpp_meter *meter)
+{
+    pen->is_counting = true;
+    pen->counted_seconds = 0;
+    tpp_pen_unit(pen, kind, pass);
+    pen->is_counting = false;
+    pen->unit_seconds = pen->counted_seconds;
+    pen->meter = meter;
+    if (pen->unit_seconds <= 0) /* all of it at once */
+        for (double left = 1; left > share_tolerance;) {
+            const double part = fmin(left, meter->until_cut(meter->context));
+            meter->has_run(meter->context, part);
+            left -= part;
+        }
+    tpp_pen_unit(pen, kind, pass);
+    pen->meter = NULL;
 }

@@ -142,6 +142,15 @@ struct tpp_build {
     bool has_failed;               /* an allocation */
 };
 
+/* Parameters that a unit uses up or completes evenly over its compute: cuts it where a transfer of them has to be waited for or
+ * leaves. */
+struct tpp_meter {
+    /* How much more of the unit may run, as a share of it; may write waits. INFINITY: all of it. */
+    double (*until_cut)(void *context);
+    void (*has_run)(void *context, double share);
+    void *context;
+};
+
 /* One task after the other on a compute stream. Compute is collected until something has to be waited for, so that a pass
  * without anything to wait for is one event. */
 struct tpp_pen {
@@ -150,8 +159,11 @@ struct tpp_pen {
     const char *name;
     bool in_detail;              /* units operation by operation */
     bool is_in_pair;             /* forward beside backward of another micro-batch */
-    double scale;                /* of compute that is added: a part of a unit */
     double length;               /* of the micro-batch over the mean one's: of its compute and of transfers in its layers */
+    const struct tpp_meter *meter; /* of the unit that is being written; NULL: it is not cut */
+    double unit_seconds;         /* its compute, factors not applied */
+    double counted_seconds;      /* while is_counting */
+    bool is_counting;            /* compute is counted, nothing is written */
     double pending_seconds;      /* collected, factors applied */
     double pending_compute;      /* of them, what transfers slow */
     uint32_t waits[8];           /* tasks the next one waits for */
@@ -171,6 +183,9 @@ uint32_t tpp_pen_flush(struct tpp_pen *pen);
 void tpp_pen_section(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass section);
 /* A pass of a unit; BACKWARD begins with recomputation and ends with WEIGHT when the schedule does not split it. */
 void tpp_pen_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass pass);
+/* The same, cut by the meter; all of the unit has run by the meter's account when it is written. */
+void tpp_pen_metered_unit(struct tpp_pen *pen, enum tpp_unit_kind kind, enum tpp_simulated_pass pass,
+                          const struct tpp_meter *meter);
 
 /* Ranks that hold the same parameters of a part. */
 const struct tpp_replicas *tpp_build_replicas(const struct tpp_build *build, enum tpp_parameter_part part);

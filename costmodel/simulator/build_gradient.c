@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /* A bucket counts as full this much before: sums of equal shares are not exact. */
-static const double full_tolerance = 1e-9;
+static const double full_tolerance = 1e-6;
 
 static void remember(struct tpp_build *build, uint32_t task)
 {
@@ -89,21 +89,33 @@ static void gather_whole(struct gatherer *gatherer, enum tpp_unit_kind kind)
     gatherer->left -= needed;
 }
 
-/* A unit, cut where it comes to the next bucket. */
-static void gather_piecewise(struct gatherer *gatherer, enum tpp_unit_kind kind)
+/* Both parts of a unit that runs: cut where it comes to the next bucket of either. */
+struct gatherers {
+    struct gatherer parts[TPP_PARAMETERS_COUNT];
+    const struct tpp_unit *unit;
+};
+
+static double until_next_bucket(void *context)
 {
-    struct tpp_pen *pen = gatherer->pen;
-    const double elements = pen->build->units[kind].elements[gatherer->part];
-    for (double needed = elements; needed > gatherer->size * full_tolerance;) {
+    struct gatherers *gatherers = context;
+    double share = INFINITY;
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
+        struct gatherer *gatherer = &gatherers->parts[part];
+        const double elements = gatherers->unit->elements[part];
+        if (gatherer->size <= 0 || elements <= 0)
+            continue;
         if (gatherer->left <= gatherer->size * full_tolerance)
             gather_bucket(gatherer, true);
-        const double taken = fmin(needed, gatherer->left);
-        pen->scale = taken / elements;
-        tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
-        needed -= taken;
-        gatherer->left -= taken;
+        share = fmin(share, gatherer->left / elements);
     }
-    pen->scale = 1;
+    return share;
+}
+
+static void use_up(void *context, double share)
+{
+    struct gatherers *gatherers = context;
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
+        gatherers->parts[part].left -= share * gatherers->unit->elements[part];
 }
 
 /* Task after which Megatron's interleaved schedule has a chunk's parameters asked for on all stages at once
@@ -140,22 +152,17 @@ static struct gatherer start_gathers(struct tpp_pen *pen, enum tpp_parameter_par
 
 void tpp_build_gathered_forward(struct tpp_pen *pen)
 {
-    struct gatherer dense = start_gathers(pen, TPP_PARAMETERS_DENSE), expert = start_gathers(pen, TPP_PARAMETERS_EXPERT);
+    struct gatherers gatherers = {.parts = {start_gathers(pen, TPP_PARAMETERS_DENSE),
+                                            start_gathers(pen, TPP_PARAMETERS_EXPERT)}};
+    const struct tpp_meter meter = {until_next_bucket, use_up, &gatherers};
     if (!pen->build->chunks[pen->chunk].passes_ends) { /* the first S asks for them, about now */
-        gather_whole(&dense, TPP_UNIT_EMBEDDING);
-        gather_whole(&dense, TPP_UNIT_HEAD);
+        gather_whole(&gatherers.parts[TPP_PARAMETERS_DENSE], TPP_UNIT_EMBEDDING);
+        gather_whole(&gatherers.parts[TPP_PARAMETERS_DENSE], TPP_UNIT_HEAD);
     }
     for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
         const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, TPP_PASS_FORWARD, i);
-        const bool is_whole = dense.size <= 0 || pen->build->units[kind].elements[TPP_PARAMETERS_DENSE] <= 0 ||
-                              (pen->in_detail && tpp_unit_is_layer(kind));
-        gather_whole(&expert, kind);
-        if (is_whole) {
-            gather_whole(&dense, kind);
-            tpp_pen_unit(pen, kind, TPP_PASS_FORWARD);
-        } else {
-            gather_piecewise(&dense, kind);
-        }
+        gatherers.unit = &pen->build->units[kind];
+        tpp_pen_metered_unit(pen, kind, TPP_PASS_FORWARD, &meter);
     }
 }
 
@@ -198,24 +205,33 @@ static void fill_whole(struct filler *filler, enum tpp_unit_kind kind)
     filler->filled += left;
 }
 
-/* A unit, cut where a bucket is full. */
-static void fill_piecewise(struct filler *filler, enum tpp_simulated_pass pass, enum tpp_unit_kind kind)
+/* Both parts of a unit that runs: cut where a bucket of either is full. */
+struct fillers {
+    struct filler parts[TPP_PARAMETERS_COUNT];
+    const struct tpp_unit *unit;
+};
+
+static double until_full(void *context)
 {
-    struct tpp_pen *pen = filler->pen;
-    const double elements = pen->build->units[kind].elements[filler->part];
-    double left = elements;
-    while (left > 0 && filler->filled + left >= filler->size * (1 - full_tolerance)) {
-        const double taken = fmin(left, filler->size - filler->filled);
-        pen->scale = taken / elements;
-        tpp_pen_unit(pen, kind, pass);
-        send_bucket(filler, filler->size);
-        left -= taken;
+    const struct fillers *fillers = context;
+    double share = INFINITY;
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
+        const struct filler *filler = &fillers->parts[part];
+        if (filler->size > 0 && fillers->unit->elements[part] > 0)
+            share = fmin(share, (filler->size - filler->filled) / fillers->unit->elements[part]);
     }
-    pen->scale = left / elements;
-    if (left > 0)
-        tpp_pen_unit(pen, kind, pass);
-    pen->scale = 1;
-    filler->filled += left;
+    return share;
+}
+
+static void fill(void *context, double share)
+{
+    struct fillers *fillers = context;
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
+        struct filler *filler = &fillers->parts[part];
+        filler->filled += share * fillers->unit->elements[part];
+        if (filler->size > 0 && filler->filled >= filler->size * (1 - full_tolerance))
+            send_bucket(filler, filler->size);
+    }
 }
 
 static struct filler start_buckets(struct tpp_pen *pen, enum tpp_parameter_part part)
@@ -241,27 +257,24 @@ void tpp_build_start_reductions(struct tpp_build *build, uint32_t device, uint32
 
 void tpp_build_bucketed_pass(struct tpp_pen *pen, enum tpp_simulated_pass pass)
 {
-    struct filler fillers[TPP_PARAMETERS_COUNT] = {start_buckets(pen, TPP_PARAMETERS_DENSE),
-                                                   start_buckets(pen, TPP_PARAMETERS_EXPERT)};
-    struct filler *dense = &fillers[TPP_PARAMETERS_DENSE];
+    struct fillers fillers = {.parts = {start_buckets(pen, TPP_PARAMETERS_DENSE), start_buckets(pen, TPP_PARAMETERS_EXPERT)}};
+    struct filler *dense = &fillers.parts[TPP_PARAMETERS_DENSE];
+    const struct tpp_meter meter = {until_full, fill, &fillers};
     if (!pen->build->chunks[pen->chunk].passes_ends) { /* complete since the last T, which comes before the last B */
         fill_whole(dense, TPP_UNIT_HEAD);
         fill_whole(dense, TPP_UNIT_EMBEDDING);
     }
     for (uint32_t i = 0; i < tpp_pen_num_units(pen); i++) {
         const enum tpp_unit_kind kind = tpp_pen_unit_at(pen, pass, i);
-        /* Embedding and head are one tensor each, whose gradient is there at its end. */
-        const bool is_whole = dense->size <= 0 || pen->build->units[kind].elements[TPP_PARAMETERS_DENSE] <= 0 ||
-                              pen->in_detail || !tpp_unit_is_layer(kind);
-        if (is_whole) {
+        fillers.unit = &pen->build->units[kind];
+        if (tpp_unit_is_layer(kind)) {
+            tpp_pen_metered_unit(pen, kind, pass, &meter);
+        } else { /* one tensor each, whose gradient is there at its end */
             tpp_pen_unit(pen, kind, pass);
             fill_whole(dense, kind);
-        } else {
-            fill_piecewise(dense, pass, kind);
         }
-        fill_whole(&fillers[TPP_PARAMETERS_EXPERT], kind);
     }
     for (int part = 0; part < TPP_PARAMETERS_COUNT; part++)
-        if (fillers[part].size > 0 && fillers[part].filled > fillers[part].size * full_tolerance)
-            send_bucket(&fillers[part], fillers[part].filled);
+        if (fillers.parts[part].size > 0 && fillers.parts[part].filled > fillers.parts[part].size * full_tolerance)
+            send_bucket(&fillers.parts[part], fillers.parts[part].filled);
 }

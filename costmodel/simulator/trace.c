@@ -146,6 +146,16 @@ static bool is_send(const struct writer *writer, const struct tpp_graph_task *ta
            task->end_seconds > task->start_seconds;
 }
 
+/* Another sample of the same link follows within the nanosecond. */
+static bool is_replaced(const struct tpp_graph_link_sample *samples, size_t count, size_t index)
+{
+    const int64_t time = nanoseconds(samples[index].seconds);
+    for (size_t i = index + 1; i < count && nanoseconds(samples[i].seconds) == time; i++)
+        if (samples[i].resource == samples[index].resource)
+            return true;
+    return false;
+}
+
 /* Share of the link's capacity, over time. */
 static void write_link_counters(struct writer *writer)
 {
@@ -156,6 +166,8 @@ static void write_link_counters(struct writer *writer)
     const struct tpp_resource *resources = tpp_graph_resources(build->graph, &num_resources);
     for (size_t i = 0; i < num_samples; i++) {
         const struct tpp_resource *resource = &resources[samples[i].resource];
+        if (is_replaced(samples, num_samples, i))
+            continue;
         const bool is_shared =
             resource->kind == TPP_RESOURCE_LEAF_UPLINK || resource->kind == TPP_RESOURCE_SPINE;
         begin_event(writer, "C", is_shared ? 0 : resource->owner, tpp_resource_kind_name(resource->kind));

@@ -368,9 +368,8 @@ static void vocabulary_passes_agree_with_the_closed_form(void **state)
     assert_true(spread[1].sum < 1e-3 * spread[1].count);
 }
 
-/* Everything overlaps, through ports as they are. Where no two transfers meet on a link both agree: to 0.1 % but for the few
- * plans whose last bucket is large beside the step. Where they meet the step is longer than the closed forms know, seldom by
- * more than a few percent. */
+/* Everything overlaps, through ports as they are. Where no two transfers meet on a link both agree to 0.1 %. Where they meet the
+ * step is longer than the closed forms know, seldom by more than a few percent. */
 static void events_agree_with_the_closed_forms_of_overlap(void **state)
 {
     (void)state;
@@ -387,7 +386,7 @@ static void events_agree_with_the_closed_forms_of_overlap(void **state)
         const bool is_alone = !is_in_layers(&plan) && collision_seconds(&result) < 1e-5 * cost.step_seconds;
         const double off = result.step_seconds / cost.step_seconds - 1;
         if (is_alone)
-            check(&plan, seed, result.step_seconds, cost.step_seconds, 5e-3);
+            check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3);
         else
             assert_true(off > -0.05 && off < 1);
         add_to(is_alone                          ? &alone
@@ -402,8 +401,8 @@ static void events_agree_with_the_closed_forms_of_overlap(void **state)
                       all[i]->num_close, 100 * all[i]->sum / all[i]->count, 100 * all[i]->worst);
     assert_true(alone.count > NUM_PLANS / 15 && colliding.count > NUM_PLANS / 40 && in_layers.count > NUM_PLANS / 40 &&
                 without_nvlink.count > NUM_PLANS / 40);
-    assert_true(alone.num_close >= 0.95 * alone.count && alone.sum < 2e-4 * alone.count);
-    assert_true(colliding.sum < 5e-3 * colliding.count && in_layers.sum < 0.01 * in_layers.count);
+    assert_true(alone.sum < 1e-4 * alone.count);
+    assert_true(colliding.sum < 2e-3 * colliding.count && in_layers.sum < 0.01 * in_layers.count);
 }
 
 /* Any schedule and any plan: two short steps give the long one. Where nothing overlaps and ports are slow, waits build up over
