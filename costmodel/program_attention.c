@@ -10,6 +10,19 @@ static double qkv_width(const struct tpp_builder *builder)
     return builder->local_heads * builder->qk_head_dim + builder->key_width + builder->value_width;
 }
 
+/* Keys and values are there once for each query head before they are turned; a single group stays a view until then. */
+static bool repeats_keys(const struct tpp_builder *builder)
+{
+    return tpp_framework_is_eager_between_products(builder->stack->framework) && !tpp_builder_is_latent(builder) &&
+           builder->local_groups < builder->local_heads;
+}
+
+/* Width of q, k and v together as the kernel takes them. */
+static double core_width(const struct tpp_builder *builder)
+{
+    return repeats_keys(builder) ? 3 * builder->local_heads * builder->model->head_dim : qkv_width(builder);
+}
+
 static struct tpp_linear qkv_linear(const struct tpp_builder *builder)
 {
     const double d = builder->model->head_dim, query = builder->local_heads * d, key = builder->local_groups * d;
@@ -92,7 +105,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
                      tpp_builder_input_bytes(builder) * h * tpp_builder_kept_share(builder, 3) * n);
     if (stack->norm_kernel == TPP_KERNEL_EAGER)
         tpp_builder_tensor(builder, "attention norm eager copies", TPP_TENSOR_EAGER, 10 * h * q * n);
-    tpp_builder_kept(builder, "q, k, v", tpp_builder_is_latent(builder) ? TPP_MODULE_LATENT_UP : 0, w * qkv_width(builder) * n);
+    tpp_builder_kept(builder, "q, k, v", tpp_builder_is_latent(builder) ? TPP_MODULE_LATENT_UP : 0, w * core_width(builder) * n);
     if (builder->model->qk_norm)
         tpp_builder_tensor(builder, "q and k before their norms", TPP_TENSOR_SAVED,
                            w * (builder->local_heads + builder->local_groups) * builder->model->head_dim * n);
@@ -113,7 +126,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
         tpp_flash2_accumulators(stack->accumulator_blocks, builder->program->axes.micro_batch_size * builder->local_heads,
                                 stack->deterministic && stack->attention == TPP_ATTENTION_FLASH2);
     tpp_builder_tensor(builder, "q, k, v gradients", TPP_TENSOR_BACKWARD_ATTENTION,
-                       (w * (qkv_width(builder) + context) + (flash ? 4 * accumulators * context : 0)) * n);
+                       (w * (core_width(builder) + context) + (flash ? 4 * accumulators * context : 0)) * n);
     tpp_builder_tensor(builder, "gathered norm output", TPP_TENSOR_BACKWARD_ATTENTION, 2 * w * h * n);
 }
 
@@ -123,7 +136,7 @@ static double rotated_width(const struct tpp_builder *builder)
     const struct tpp_model *model = builder->model;
     if (tpp_builder_is_latent(builder))
         return (builder->local_heads + 1) * model->qk_rope_head_dim;
-    return (builder->local_heads + builder->local_groups) * model->head_dim;
+    return (builder->local_heads + (repeats_keys(builder) ? builder->local_heads : builder->local_groups)) * model->head_dim;
 }
 
 /* Rotary embedding of q and k, the q/k norms, and the copies into the kernel's layout. */
@@ -132,13 +145,19 @@ static void build_qkv_pointwise(struct tpp_builder *builder, enum tpp_section se
     const struct tpp_model *model = builder->model;
     const double n = builder->tokens, rotated = rotated_width(builder);
     const bool eager = builder->stack->rope_kernel == TPP_KERNEL_EAGER, forward = section == TPP_SECTION_FORWARD;
+    /* Five operations forward: two products, a half's sign, the halves joined, a sum; backward the same five, but where halves were
+       cut by slices, whose gradients are zero-filled, which is the 24 of 15.2. */
+    const bool unbinds = tpp_framework_is_eager_between_products(builder->stack->framework);
+    if (repeats_keys(builder) && builder->local_groups > 1)
+        tpp_builder_memory(builder, "repeated keys and values", section, TPP_PART_POINTWISE,
+                           4 * (builder->local_heads + builder->local_groups) * model->head_dim * n, 2);
     if (model->position == TPP_POSITION_ROPE)
         tpp_builder_memory(builder, "rotary embedding", section, TPP_PART_POINTWISE,
-                           (eager ? (forward ? 20 : 24) : 4) * rotated * n, eager ? 6 : 1);
+                           (eager ? (forward || unbinds ? 20 : 24) : 4) * rotated * n, eager ? (unbinds ? 10 : 6) : 1);
     if (model->qk_norm)
         tpp_builder_memory(builder, "q and k norms", section, TPP_PART_POINTWISE, (forward ? 4 : 6) * rotated * n, 2);
     if (!builder->stack->qkv_views)
-        tpp_builder_memory(builder, "q, k, v layout", section, TPP_PART_POINTWISE, 4 * qkv_width(builder) * n, 3);
+        tpp_builder_memory(builder, "q, k, v layout", section, TPP_PART_POINTWISE, 4 * core_width(builder) * n, 3);
     else if (!forward)
         tpp_builder_memory(builder, "q, k, v gradients", section, TPP_PART_POINTWISE, 4 * qkv_width(builder) * n, 1);
 }

@@ -44,9 +44,12 @@ void tpp_build_activation(struct tpp_builder *builder, enum tpp_section section,
 {
     const bool gated = builder->model->gated_mlp;
     const bool eager = gated && builder->stack->activation_kernel == TPP_KERNEL_EAGER;
-    const double forward = eager ? 10 : gated ? 6 : 4, backward = eager ? 16 : gated ? 10 : 6;
-    tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE,
-                       (section == TPP_SECTION_FORWARD ? forward : backward) * elements, eager ? 2 : 1);
+    /* Halves of one product are cut as views; autograd joins their gradients by a copy, after two products and silu's backward. */
+    const bool joins = eager && tpp_framework_is_eager_between_products(builder->stack->framework);
+    const double forward = eager ? 10 : gated ? 6 : 4, backward = joins ? 26 : eager ? 16 : gated ? 10 : 6;
+    const bool is_forward = section == TPP_SECTION_FORWARD;
+    tpp_builder_memory(builder, "activation", section, TPP_PART_POINTWISE, (is_forward ? forward : backward) * elements,
+                       joins && !is_forward ? 4 : eager ? 2 : 1);
 }
 
 /* Megatron-Core: the gradient of the MLP-in output, the gathered norm output and its gradient. 4.4 has the first twice, but

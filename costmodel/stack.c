@@ -8,7 +8,7 @@
 struct framework_row {
     const char *name;
     enum tpp_engine engine;
-    bool fused_kernels; /* norm, activation, rotary */
+    bool fused_kernels; /* norm; activation and rotary too, but in Megatron-DeepSpeed */
     enum tpp_loss_kernel loss_kernel;
     bool transformer_engine;
     bool tensor_parallel_async;
@@ -77,6 +77,8 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
     stack->engine = row->engine;
     stack->attention = default_attention(row, gpu);
     stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = style;
+    if (tpp_framework_is_eager_between_products(framework))
+        stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_EAGER;
     stack->loss_kernel = row->loss_kernel;
     stack->lm_head_output = row->lm_head_output;
     stack->keeps_logits = framework == TPP_FRAMEWORK_HF_TRAINER;
@@ -297,6 +299,11 @@ enum tpp_code tpp_stack_check(const struct tpp_stack *stack, const struct tpp_gp
         stack->weight_bytes < 1)
         return tpp_fail(err, TPP_E_RANGE, "stack", NULL, "the stack's factors and sizes must be positive");
     return TPP_OK;
+}
+
+bool tpp_framework_is_eager_between_products(enum tpp_framework framework)
+{
+    return framework == TPP_FRAMEWORK_MEGATRON_DEEPSPEED;
 }
 
 bool tpp_engine_is_fsdp(enum tpp_engine engine)

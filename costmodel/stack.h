@@ -179,6 +179,10 @@ bool tpp_framework_has_engine(enum tpp_framework framework, enum tpp_engine engi
 const char *tpp_engine_name(enum tpp_engine engine); /* "megatron", "deepspeed", "deepspeed-pipeline", "fsdp1", "fsdp2", "ddp" */
 bool tpp_engine_parse(const char *text, enum tpp_engine *out);
 bool tpp_attention_kernel_parse(const char *text, enum tpp_attention_kernel *out);
+/* Megatron-DeepSpeed: norms are apex's, but its SwiGLU is torch.chunk, F.silu and a product, its rotary embedding PyTorch's operations,
+ * and keys and values are repeated for all query heads before it (megatron/model/transformer.py, rotary_pos_embedding.py). A
+ * GELU is one kernel there too. */
+bool tpp_framework_is_eager_between_products(enum tpp_framework framework);
 bool tpp_engine_is_fsdp(enum tpp_engine engine);
 bool tpp_engine_is_deepspeed(enum tpp_engine engine); /* its pipeline engine included */
 /* Layers of plain PyTorch modules under autograd, not Megatron's (15.8, 15.9): Hugging Face, llm-foundry, other. */

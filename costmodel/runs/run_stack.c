@@ -253,8 +253,10 @@ static void set_megatron_layers(const struct tpp_run_facts *facts, struct tpp_st
         stack->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
         (is_nemo || uses_cudnn(facts) || (facts->year >= TRANSFORMER_ENGINE_YEAR && facts->attention[0] == '\0'));
     stack->memory_bound_factor = stack->transformer_engine ? 1.05 : 1.2;
-    stack->norm_kernel = stack->activation_kernel = TPP_KERNEL_FUSED;
-    stack->rope_kernel = scales_rotary(facts, stack) ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
+    const bool is_eager = tpp_framework_is_eager_between_products(stack->framework);
+    stack->norm_kernel = TPP_KERNEL_FUSED;
+    stack->activation_kernel = is_eager ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
+    stack->rope_kernel = is_eager || scales_rotary(facts, stack) ? TPP_KERNEL_EAGER : TPP_KERNEL_FUSED;
     stack->tensor_parallel_async =
         stack->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED && facts->year >= TENSOR_ASYNC_YEAR; /* 15.4 */
     stack->loss_kernel = is_nemo || notes_have(facts, "fused cross entropy") ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;

@@ -169,6 +169,37 @@ static void deterministic_runs_fill_what_they_allocate(void **state)
     CHECK_NUMBER(traffic(&scene, "fills", TPP_SECTION_FORWARD), 0, 0);
 }
 
+/* Megatron-DeepSpeed's layers of Llama's kind. SwiGLU: silu 2 + 2, product 4 + 2; back two products 4 + 2 each, silu 4 + 2, both
+ * halves' gradients joined 4 + 4; silu's result is kept. Rotary embedding: two products 2 + 2, half of the signs 1 + 1, the halves
+ * joined 2 + 2, a sum 4 + 2; back as much. 4 groups of keys and values are copied to 16 heads, read once and written four times,
+ * before that. */
+static void megatron_deepspeed_is_eager_between_products(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_DEEPSPEED);
+    scene.model.gated_mlp = true;
+    scene.model.position = TPP_POSITION_ROPE;
+    build(&scene, TPP_LAYER_DECODER);
+    CHECK_NUMBER(traffic(&scene, "activation", TPP_SECTION_FORWARD), 10.0 * TOKENS * FFN, 0);
+    CHECK_NUMBER(traffic(&scene, "activation", TPP_SECTION_BACKWARD), 26.0 * TOKENS * FFN, 0);
+    CHECK_NUMBER(traffic(&scene, "rotary embedding", TPP_SECTION_FORWARD), 20.0 * TOKENS * 2 * HIDDEN, 0);
+    CHECK_NUMBER(traffic(&scene, "rotary embedding", TPP_SECTION_BACKWARD), 20.0 * TOKENS * 2 * HIDDEN, 0);
+    CHECK_NUMBER(traffic(&scene, "repeated keys and values", TPP_SECTION_FORWARD), 0, 0);
+    CHECK_NUMBER(tensor(&scene, "activation eager copy"), 2.0 * TOKENS * FFN, 0);
+    CHECK_NUMBER(tensor(&scene, "attention norm eager copies"), 0, 0);
+    scene.model.num_query_groups = 4;
+    build(&scene, TPP_LAYER_DECODER);
+    CHECK_NUMBER(traffic(&scene, "repeated keys and values", TPP_SECTION_FORWARD), 2 * 2.0 * TOKENS * (16 + 4) * 128, 0);
+    CHECK_NUMBER(traffic(&scene, "repeated keys and values", TPP_SECTION_BACKWARD), 2 * 2.0 * TOKENS * (16 + 4) * 128, 0);
+    CHECK_NUMBER(traffic(&scene, "rotary embedding", TPP_SECTION_FORWARD), 20.0 * TOKENS * 2 * HIDDEN, 0);
+    CHECK_NUMBER(traffic(&scene, "q, k, v layout", TPP_SECTION_FORWARD), 4.0 * TOKENS * 3 * HIDDEN, 0);
+    CHECK_NUMBER(tensor(&scene, "q, k, v"), 2.0 * TOKENS * 3 * HIDDEN, 0);
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_DEEPSPEED); /* a GELU is one kernel */
+    build(&scene, TPP_LAYER_DECODER);
+    CHECK_NUMBER(traffic(&scene, "activation", TPP_SECTION_BACKWARD), 6.0 * TOKENS * FFN, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +207,7 @@ int main(void)
         cmocka_unit_test(composer_computes_its_metrics_from_the_logits),
         cmocka_unit_test(sharded_weight_gradients_are_16_bit),
         cmocka_unit_test(autocast_copies_gathered_fp32_weights),
+        cmocka_unit_test(megatron_deepspeed_is_eager_between_products),
         cmocka_unit_test(deterministic_runs_fill_what_they_allocate),
         cmocka_unit_test(a_loop_over_experts_sums_gradients_of_all_tokens),
     };

@@ -209,6 +209,9 @@ static void bigscience_blocks_launches_from_mid_february(void **state)
     facts.network = "4x100 Gb/s Omni-Path per node";
     facts.source = "chronicles-prequel.md, 02-23, section";
     const struct tpp_stack stack = stack_of(&facts, a100());
+    assert_int_equal(stack.norm_kernel, TPP_KERNEL_FUSED); /* its layers */
+    assert_int_equal(stack.activation_kernel, TPP_KERNEL_EAGER);
+    assert_int_equal(stack.rope_kernel, TPP_KERNEL_EAGER);
     assert_true(stack.launch_blocking);
     assert_int_equal(stack.engine, TPP_ENGINE_DEEPSPEED_PIPELINE);
     CHECK_NUMBER(stack.nic_ring_efficiency_fraction, 0.30, 1e-12);
