@@ -1,5 +1,6 @@
 #include "cli/check_config.h"
 
+#include "cli/check_world.h"
 #include "cli/script_files.h"
 #include "costmodel/base/file.h"
 #include "costmodel/model/model_reader.h"
@@ -9,6 +10,7 @@
 #include "planner/launch/deepspeed_arguments.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
+#include "planner/launch/swift_config.h"
 #include "planner/launch/trainer_arguments.h"
 
 #include <stdio.h>
@@ -99,119 +101,14 @@ static enum tpp_code find_framework(struct tpp_check *check, struct tpp_error *e
     if (check->framework != TPP_FRAMEWORK_MEGATRON_LM && check->framework != TPP_FRAMEWORK_MEGATRON_DEEPSPEED &&
         check->framework != TPP_FRAMEWORK_MS_SWIFT && check->framework != TPP_FRAMEWORK_HF_TRAINER &&
         check->framework != TPP_FRAMEWORK_NEMO && !tpp_check_has_config(check->framework))
-        return tpp_fail(err, TPP_E_NOT_BUILT, check->file,
-                        "scripts of megatron-lm, megatron-deepspeed, megatron-bridge, ms-swift, hf-trainer, accelerate, "
-                        "torchtitan and nanotron are read; use "
-                        "tp-plan predict with the same sizes in --strategy",
-                        "scripts of %s are not read in this release", tpp_framework_name(check->framework));
+        return tpp_fail(
+            err, TPP_E_NOT_BUILT, check->file,
+            "scripts of megatron-lm, megatron-deepspeed, megatron-bridge, ms-swift, hf-trainer, accelerate, "
+            "torchtitan and nanotron are read; use "
+            "tp-plan predict with the same sizes in --strategy",
+            "scripts of %s are not read in this release", tpp_framework_name(check->framework));
     return tpp_release_parse(arguments->framework_version != NULL ? arguments->framework_version : "",
                              "--framework-version", &check->release, err);
-}
-
-/* ---- how many GPUs ---- */
-
-static bool is_size(int64_t value)
-{
-    return value >= 1 && value <= TPP_RULE_MAX_SIZE;
-}
-
-/* Least common multiple; 0 when it is no size. */
-static int64_t common_multiple(int64_t a, int64_t b)
-{
-    int64_t x = a, y = b;
-    if (!is_size(a) || !is_size(b))
-        return 0;
-    while (y != 0) {
-        const int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return is_size(a / x * b) ? a / x * b : 0;
-}
-
-/* The smallest world that both cuts of it divide: tensor * context * pipeline, and the experts'. */
-static int64_t needed_world(const struct tpp_rule_settings *rules)
-{
-    const int64_t expert_tensor =
-        rules->expert_tensor_parallel == TPP_RULE_UNSET ? rules->tensor_parallel : rules->expert_tensor_parallel;
-    if (!is_size(rules->tensor_parallel) || !is_size(rules->pipeline_parallel) || !is_size(rules->context_parallel) ||
-        !is_size(rules->expert_parallel) || !is_size(expert_tensor))
-        return 0;
-    const int64_t dense = rules->tensor_parallel * rules->pipeline_parallel * rules->context_parallel;
-    if (rules->num_experts == TPP_RULE_UNSET)
-        return is_size(dense) ? dense : 0;
-    return common_multiple(dense, expert_tensor * rules->expert_parallel * rules->pipeline_parallel);
-}
-
-/* A comment about several nodes in the lines around the number of nodes: the number is an example. */
-static bool is_placeholder(const struct tpp_check *check)
-{
-    uint32_t line = 1;
-    for (const char *at = check->text; *at != '\0';) {
-        size_t length = strcspn(at, "\n");
-        bool is_near = line + 5 >= check->line.nodes_line && line <= check->line.nodes_line + 1;
-        for (size_t i = 0; is_near && memchr(at, '#', length) != NULL && i + 5 <= length; i++) {
-            if ((at[i] == 'm' || at[i] == 'M') && memcmp(at + i + 1, "ulti", 4) == 0)
-                return true;
-        }
-        at += length + (at[length] == '\n');
-        line++;
-    }
-    return false;
-}
-
-static void add_unknown_world(struct tpp_check *check, int64_t needed)
-{
-    char hint[160];
-    const struct tpp_shell_word *word =
-        check->line.unknown_nodes != NULL ? check->line.unknown_nodes : check->line.unknown_ranks;
-    snprintf(hint, sizeof hint, "give --nodes or --world-size: a multiple of %lld GPUs", (long long)needed);
-    if (word != NULL)
-        tpp_argument_explain(check->script, word, "the number of GPUs", true, &check->problems);
-    tpp_problems_add(&check->problems, "world-size", TPP_SEVERITY_ERROR,
-                     word != NULL ? word->line : check->line.command->line, hint,
-                     "the script does not say on how many GPUs it runs");
-}
-
-/* GPUs of the script or of the options; 0: not known. */
-static int64_t written_world(struct tpp_check *check)
-{
-    const struct tpp_check_arguments *arguments = check->arguments;
-    int64_t nodes = arguments->nodes != TPP_OPTION_ABSENT ? arguments->nodes : check->line.nodes;
-    int64_t ranks = check->line.ranks_per_node;
-    if (arguments->world_size != TPP_OPTION_ABSENT)
-        return arguments->world_size;
-    if (ranks == 0 && nodes > 0) {
-        ranks = check->inputs.hardware.node.num_gpus;
-        tpp_problems_add(&check->problems, "assumed-gpus", TPP_SEVERITY_INFO, check->line.ranks_line,
-                         "give --world-size when it is another number",
-                         "the script does not say how many GPUs of a node it uses: all %lld of %s are assumed",
-                         (long long)ranks, check->inputs.hardware.name);
-    }
-    return nodes * ranks <= TPP_RULE_MAX_SIZE ? nodes * ranks : 0;
-}
-
-/* Sets the world that the rules are asked with: the needed one where the script's is an example or not known. */
-static void set_world(struct tpp_check *check)
-{
-    struct tpp_rule_settings *rules = &check->settings.rules;
-    int64_t needed = needed_world(rules), world = written_world(check);
-    bool is_given = check->arguments->world_size != TPP_OPTION_ABSENT || check->arguments->nodes != TPP_OPTION_ABSENT;
-    check->is_world_known = world > 0;
-    rules->world_size = world > 0 ? world : needed;
-    if (world == 0) {
-        add_unknown_world(check, needed);
-    } else if (!is_given && check->line.nodes == 1 && needed > world && is_placeholder(check)) {
-        char hint[160];
-        snprintf(hint, sizeof hint, "give --nodes or --world-size: a multiple of %lld GPUs is needed",
-                 (long long)needed);
-        tpp_problems_add(&check->problems, "ML-1", TPP_SEVERITY_ERROR, check->line.nodes_line, hint,
-                         "the %lld GPUs of the script, whose one node looks like an example, are fewer than tp * pp * "
-                         "cp: %lld are needed",
-                         (long long)world, (long long)needed);
-        rules->world_size = needed;
-        check->is_world_known = false;
-    }
 }
 
 /* ---- judging ---- */
@@ -310,6 +207,11 @@ static void add_notes(struct tpp_check *check)
         if (notes[i].kind == TPP_SHELL_SOURCED)
             tpp_problems_add(&check->problems, "sourced-file", TPP_SEVERITY_INFO, notes[i].line,
                              "give what it sets with --set NAME=VALUE", "%.120s is read by the script, and not here",
+                             notes[i].text);
+        if (notes[i].kind == TPP_SHELL_REPLACED)
+            tpp_problems_add(&check->problems, "set-again", TPP_SEVERITY_WARNING, notes[i].line,
+                             "change the script, or let it take the value of its environment as in ${NAME:-4}",
+                             "--set %.100s has no effect from here on: the script sets the variable itself",
                              notes[i].text);
     }
     if (check->line.num_candidates > 1)
@@ -411,6 +313,15 @@ static void add_dead(struct tpp_check *check)
         tpp_megatron_find_dead(&check->given, &check->settings, check->release, &check->problems);
 }
 
+/* FSDP over one rank is no error: PyTorch falls back to NO_SHARD. */
+static void drop_sharding(struct tpp_check *check)
+{
+    check->settings.rules.fsdp_version = 0;
+    check->settings.rules.zero_stage = 0;
+    tpp_problems_add(&check->problems, "dead-setting", TPP_SEVERITY_WARNING, check->line.command->line,
+                     "start more processes, or take FSDP out", "FSDP with one process shards nothing");
+}
+
 /* Without a model only the rules of sizes can be asked, and nothing predicted. */
 static enum tpp_code judge_named(struct tpp_check *check, const struct tpp_model *model, struct tpp_error *err)
 {
@@ -424,6 +335,8 @@ static enum tpp_code judge_named(struct tpp_check *check, const struct tpp_model
     }
     if (check->settings.shards_in_node && check->line.nodes > 1)
         check->settings.rules.optimizer_instances = check->line.nodes;
+    if (check->settings.rules.fsdp_version > 0 && check->settings.rules.world_size == 1)
+        drop_sharding(check);
     if (is_trainer(check))
         tpp_trainer_complete(&check->settings, &check->problems);
     const bool has_length = check->settings.rules.sequence_length > 0;
@@ -449,10 +362,12 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
     enum tpp_code code = TPP_OK;
     if (tpp_check_has_config(check->framework)) {
         add_notes(check);
-        return tpp_check_config_of_script(check, written_world(check), err);
+        return tpp_check_config_of_script(check, tpp_check_written_world(check), err);
     }
     if (check->arguments->model != NULL)
         code = tpp_model_find(check->arguments->model, &model, err);
+    if (code == TPP_OK && check->framework == TPP_FRAMEWORK_MS_SWIFT)
+        code = tpp_swift_config_expand(&check->line, check->script, &check->swift_config, &check->problems, err);
     if (code == TPP_OK)
         code = read_options(check, err);
     if (code == TPP_OK && check->line.is_accelerate && is_trainer(check))
@@ -465,7 +380,7 @@ static enum tpp_code judge(struct tpp_check *check, struct tpp_error *err)
     add_notes(check);
     if (!is_complete)
         return TPP_OK;
-    set_world(check);
+    tpp_check_set_world(check);
     if (names_model(check))
         return judge_named(check, check->arguments->model != NULL ? &model : NULL, err);
     add_dead(check);
@@ -503,6 +418,7 @@ void tpp_check_release(struct tpp_check *check)
 {
     tpp_arguments_release(&check->given);
     tpp_problems_release(&check->problems);
+    tpp_swift_config_free(check->swift_config);
     tpp_shell_free(check->script);
     free(check->text);
     *check = (struct tpp_check){.arguments = check->arguments};

@@ -6,6 +6,7 @@
 #include "cli/measured.h"
 #include "planner/launch/config/configurations.h"
 #include "planner/launch/launch_line.h"
+#include "planner/launch/swift_config.h"
 #include "planner/launch/megatron_arguments.h"
 #include "planner/launch/problems.h"
 #include "planner/search.h"
@@ -26,6 +27,7 @@ struct tpp_check {
     char *text;                      /* of the script; owned */
     struct tpp_shell_source source;  /* of the files beside it */
     struct tpp_shell_script *script; /* owned; NULL: a configuration file */
+    struct tpp_swift_config *swift_config; /* owned: a file of options that the line names; NULL: none */
     struct tpp_launch_line line; /* of a configuration file: without a command */
     enum tpp_framework framework;
     enum tpp_release release;

@@ -53,6 +53,8 @@ static const char *reason_of(enum tpp_shell_note_kind kind)
     case TPP_SHELL_PLACEHOLDER:
         return "it is a placeholder";
     case TPP_SHELL_UNREADABLE:
+    case TPP_SHELL_REPLACED:
+        return "the script sets it itself";
     case TPP_SHELL_SOURCED:
         break;
     }
@@ -65,7 +67,8 @@ static const char *code_of(enum tpp_shell_note_kind kind)
         [TPP_SHELL_UNSET] = "unset-variable",       [TPP_SHELL_REQUIRED] = "required-variable",
         [TPP_SHELL_POSITIONAL] = "script-argument", [TPP_SHELL_COMMAND] = "command-output",
         [TPP_SHELL_UNDECIDED] = "undecided",        [TPP_SHELL_PLACEHOLDER] = "placeholder",
-        [TPP_SHELL_UNREADABLE] = "unreadable",      [TPP_SHELL_SOURCED] = "sourced-file"};
+        [TPP_SHELL_UNREADABLE] = "unreadable",      [TPP_SHELL_REPLACED] = "set-again",
+        [TPP_SHELL_SOURCED] = "sourced-file"};
     return codes[kind];
 }
 

@@ -235,7 +235,8 @@ static bool read_at(const struct tpp_shell_script *script, struct tpp_launch_lin
     static const char *const tasks[] = {"sft", "pt", "rlhf", "export", NULL};
     const char *name = base_name(words.items[at].text);
     const char *next = at + 1 < words.count ? words.items[at + 1].text : "";
-    if (is_python(name))
+    const bool is_unknown_module = words.items[at].note != 0 && strcmp(next, "-m") == 0; /* "$PYTHON_BIN" -m ... */
+    if (is_python(name) || is_unknown_module)
         return read_python(script, line, words, at);
     bool is_torchrun = strcmp(name, "torchrun") == 0, is_deepspeed = strcmp(name, "deepspeed") == 0;
     if (is_torchrun || is_deepspeed || (strcmp(name, "accelerate") == 0 && strcmp(next, "launch") == 0)) {

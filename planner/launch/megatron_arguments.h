@@ -39,7 +39,7 @@ struct tpp_deepspeed_config { /* of a ds_config.json; numbers UNSET where it has
     int64_t reduce_bucket_size, allgather_bucket_size;
     bool has_overlap, overlap; /* overlap_comm */
     bool fp16, bf16, offloads_optimizer, offloads_parameters;
-    double offload_ratio; /* of the optimizer; 0: not read */
+    double offload_ratio;                        /* of the optimizer; 0: not read */
     enum tpp_deepspeed_type sums_in, reduces_in; /* data_types.grad_accum_dtype, communication_data_type */
 };
 
@@ -81,6 +81,8 @@ struct tpp_megatron_settings {
     enum tpp_lora_targets lora_targets;
     bool flash_3; /* --attention_backend pins the version */
     /* Trainer: */
+    bool
+        owns_deepspeed; /* a program of its own with DeepSpeed's arguments: the configuration has batch and precision */
     int64_t accumulation; /* UNSET: the framework chooses it */
     /* Without effect: */
     bool no_position_embedding, no_masked_softmax_fusion, use_mcore_models;

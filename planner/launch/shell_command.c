@@ -60,6 +60,7 @@ static enum tpp_shell_truth stop_with(struct command *c, enum tpp_shell_stop sto
 
 static enum tpp_shell_truth do_exit(struct command *c)
 {
+    c->script->has_failed_exit = c->words.count > 1 && !tpp_shell_equals(c->words.items[1], "0");
     return stop_with(c, TPP_STOP_EXIT);
 }
 

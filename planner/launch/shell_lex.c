@@ -98,6 +98,15 @@ static size_t placeholder_end(const struct tpp_shell_parser *p, size_t at)
     return 0;
 }
 
+/* <NAME> with nothing behind it: no redirection, which would go on with the name of a file. */
+static bool ends_line(const struct tpp_shell_parser *p, size_t at)
+{
+    while (tpp_shell_byte(p->text, at) == ' ' || tpp_shell_byte(p->text, at) == '\t')
+        at++;
+    const char c = tpp_shell_byte(p->text, at);
+    return at >= p->text.count || c == '\n' || (c == '\\' && tpp_shell_byte(p->text, at + 1) == '\n');
+}
+
 static size_t skip_placeholder(struct tpp_shell_parser *p, struct tpp_shell_builder *word, size_t end)
 {
     struct tpp_shell_text written = tpp_shell_slice(p->text, p->at, end);
@@ -139,7 +148,7 @@ static bool take_piece(struct tpp_shell_parser *p, struct tpp_shell_builder *wor
         push_cells(p, word, p->at + 1);
         return true;
     }
-    if (c == '<' && is_assigned && placeholder_end(p, p->at) > 0) {
+    if (c == '<' && placeholder_end(p, p->at) > 0 && (is_assigned || ends_line(p, placeholder_end(p, p->at)))) {
         p->at = skip_placeholder(p, word, placeholder_end(p, p->at));
         return true;
     }
@@ -243,6 +252,9 @@ bool tpp_shell_take_redirect(struct tpp_shell_parser *p, struct tpp_shell_node *
     char c = tpp_shell_peek(p, digits);
     bool is_both = digits == 0 && c == '&' && tpp_shell_peek(p, 1) == '>';
     if ((c != '<' && c != '>' && !is_both) || (digits == 0 && (c == '<' || c == '>') && tpp_shell_peek(p, 1) == '('))
+        return false;
+    const size_t place = placeholder_end(p, p->at);
+    if (place > 0 && ends_line(p, place))
         return false;
     struct tpp_shell_redirect *redirect = tpp_shell_alloc(p->script, 1, sizeof *redirect);
     if (redirect == NULL)

@@ -85,6 +85,7 @@ struct tpp_shell_node {
 struct tpp_shell_value {
     const char *name;
     bool is_set, is_exported, is_array;
+    bool is_given; /* by the caller */
     size_t count;
     const struct tpp_shell_text *items;
 };
@@ -118,6 +119,8 @@ struct tpp_shell_script {
     struct tpp_shell_function *functions;
     enum tpp_shell_stop stop;
     unsigned undecided;     /* depth of branches that may not run */
+    bool asks_unset;        /* the last condition is as it is because nothing sets a variable */
+    bool has_failed_exit;   /* the last exit was not with 0 */
     bool is_loop_condition; /* $# is 0 there: without arguments, a loop over them does not run */
     struct tpp_shell_words outer;
     struct tpp_shell_note *notes;
@@ -186,6 +189,8 @@ void tpp_shell_parse_array(struct tpp_shell_script *s, struct tpp_shell_text ins
 
 /* shell_state.c */
 const struct tpp_shell_value *tpp_shell_get(struct tpp_shell_script *s, const char *name); /* NULL: never set */
+/* A variable of the caller, exported; a note says when the script loses its value. */
+void tpp_shell_give(struct tpp_shell_script *s, const char *name, struct tpp_shell_text text);
 void tpp_shell_set(struct tpp_shell_script *s, const char *name, struct tpp_shell_text text);
 void tpp_shell_set_array(struct tpp_shell_script *s, const char *name, const struct tpp_shell_fields *items);
 void tpp_shell_unset(struct tpp_shell_script *s, const char *name);

@@ -109,8 +109,7 @@ static void set_settings(struct tpp_shell_script *s, const struct tpp_shell_sett
     for (size_t i = 0; i < count; i++) {
         if ((settings[i].name[0] >= '0' && settings[i].name[0] <= '9') || is_no_arguments(&settings[i]))
             continue;
-        tpp_shell_set(s, settings[i].name, tpp_shell_from_string(s, settings[i].value, 1));
-        tpp_shell_export(s, settings[i].name);
+        tpp_shell_give(s, settings[i].name, tpp_shell_from_string(s, settings[i].value, 1));
     }
     set_arguments(s, settings, count);
 }

@@ -24,6 +24,7 @@ enum tpp_shell_note_kind {
     TPP_SHELL_UNDECIDED,   /* depends on a condition or loop that cannot be decided */
     TPP_SHELL_PLACEHOLDER, /* <Specify path> */
     TPP_SHELL_UNREADABLE,  /* an expansion that the reader does not follow */
+    TPP_SHELL_REPLACED,    /* a variable that the caller gave, and the script sets to something else */
     TPP_SHELL_SOURCED,     /* a file that is read by the script and not here: what it sets is not known */
 };
 

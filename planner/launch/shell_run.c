@@ -65,15 +65,38 @@ static enum tpp_shell_truth run_pipeline(struct tpp_shell_script *s, struct tpp_
     return truth;
 }
 
+/* What runs when nothing sets a variable. Where that ends the script with a failure ("please set WORKSPACE"), whoever
+ * runs it sets the variable: it is passed over. False: it was. */
+static bool run_guarded(struct tpp_shell_script *s, struct tpp_shell_node *body, enum tpp_shell_truth *truth)
+{
+    const bool may_be_guard = s->asks_unset;
+    const struct tpp_shell_scope base = s->scope;
+    if (may_be_guard)
+        s->scope = tpp_shell_scope_copy(s, &base);
+    *truth = tpp_shell_run(s, body);
+    if (!may_be_guard || s->stop != TPP_STOP_EXIT || !s->has_failed_exit)
+        return true;
+    s->scope = base;
+    s->stop = TPP_STOP_NONE;
+    return false;
+}
+
+/* Runs a condition, and notes on what it rests. */
+static enum tpp_shell_truth run_condition(struct tpp_shell_script *s, struct tpp_shell_node *condition)
+{
+    s->asks_unset = false;
+    return tpp_shell_run(s, condition);
+}
+
 /* `decides` is the value of the left side that makes the right side run. */
 static enum tpp_shell_truth run_logical(struct tpp_shell_script *s, struct tpp_shell_node *node,
                                         enum tpp_shell_truth decides)
 {
-    enum tpp_shell_truth left = tpp_shell_run(s, node->first);
+    enum tpp_shell_truth left = run_condition(s, node->first), right;
     if (s->stop != TPP_STOP_NONE || tpp_shell_failed(s))
         return left;
     if (left == decides)
-        return tpp_shell_run(s, node->second);
+        return run_guarded(s, node->second, &right) ? right : negated(decides);
     if (left != TPP_MAYBE)
         return left;
     run_branches(s, &node->second, 1, true, node->line);
@@ -82,13 +105,13 @@ static enum tpp_shell_truth run_logical(struct tpp_shell_script *s, struct tpp_s
 
 static enum tpp_shell_truth run_if(struct tpp_shell_script *s, struct tpp_shell_node *node)
 {
-    enum tpp_shell_truth condition = tpp_shell_run(s, node->first);
+    enum tpp_shell_truth condition = run_condition(s, node->first), truth;
     struct tpp_shell_node *const bodies[] = {node->second, node->third};
     if (s->stop != TPP_STOP_NONE || tpp_shell_failed(s))
         return condition;
-    if (condition == TPP_YES)
-        return tpp_shell_run(s, node->second);
-    if (condition == TPP_NO)
+    if (condition == TPP_YES && run_guarded(s, node->second, &truth))
+        return truth;
+    if (condition != TPP_MAYBE)
         return node->third != NULL ? tpp_shell_run(s, node->third) : TPP_YES;
     run_branches(s, bodies, node->third != NULL ? 2 : 1, node->third == NULL, node->line);
     return TPP_MAYBE;

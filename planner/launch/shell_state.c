@@ -58,8 +58,34 @@ static void set_items(struct tpp_shell_script *s, const char *name, const struct
     value->items = copy;
 }
 
+static bool begins_with(struct tpp_shell_text text, struct tpp_shell_text beginning)
+{
+    return text.count >= beginning.count && tpp_shell_same(tpp_shell_slice(text, 0, beginning.count), beginning);
+}
+
+/* A value that the caller gave is lost, unless the new one begins with it or is not looked at further. */
+static void note_replaced(struct tpp_shell_script *s, const char *name, struct tpp_shell_text text)
+{
+    struct tpp_shell_value *value = find(s, &s->scope, name);
+    if (value == NULL || !value->is_given || value->count != 1)
+        return;
+    value->is_given = false;
+    if (!begins_with(text, value->items[0]))
+        tpp_shell_add_note(s, TPP_SHELL_REPLACED, tpp_shell_line(text, 0), value->name);
+}
+
+void tpp_shell_give(struct tpp_shell_script *s, const char *name, struct tpp_shell_text text)
+{
+    tpp_shell_set(s, name, text);
+    tpp_shell_export(s, name);
+    struct tpp_shell_value *value = find(s, &s->scope, name);
+    if (value != NULL)
+        value->is_given = true;
+}
+
 void tpp_shell_set(struct tpp_shell_script *s, const char *name, struct tpp_shell_text text)
 {
+    note_replaced(s, name, text);
     set_items(s, name, &text, 1, false);
 }
 
@@ -105,11 +131,6 @@ static bool is_same_value(const struct tpp_shell_value *a, const struct tpp_shel
             return false;
     }
     return true;
-}
-
-static bool begins_with(struct tpp_shell_text text, struct tpp_shell_text beginning)
-{
-    return text.count >= beginning.count && tpp_shell_same(tpp_shell_slice(text, 0, beginning.count), beginning);
 }
 
 /* True when `value` is `base` with more behind it. */

@@ -124,8 +124,10 @@ static bool is_unset_alone(const struct condition *c, struct tpp_shell_text text
 {
     if (text.count != 1 || text.cells[0].note == 0)
         return false;
-    enum tpp_shell_note_kind kind = c->script->notes[text.cells[0].note - 1].kind;
-    return kind == TPP_SHELL_UNSET || kind == TPP_SHELL_POSITIONAL;
+    const enum tpp_shell_note_kind kind = c->script->notes[text.cells[0].note - 1].kind;
+    const bool is_unset = kind == TPP_SHELL_UNSET || kind == TPP_SHELL_POSITIONAL;
+    c->script->asks_unset = c->script->asks_unset || is_unset;
+    return is_unset;
 }
 
 static enum tpp_shell_truth is_empty(const struct condition *c, struct tpp_shell_text text)

@@ -140,14 +140,51 @@ static bool read_preset(const struct tpp_argument *argument, struct tpp_deepspee
     return true;
 }
 
+/* DeepSpeed's own arguments (deepspeed.add_config_arguments): a switch, and a file in --deepspeed_config. Programs
+ * without a file make their configuration; --zero_stage is what those of DeepSpeedExamples call its stage. */
+static void read_switch(const struct tpp_argument *argument, const struct tpp_arguments *arguments,
+                        const struct tpp_shell_script *script, struct tpp_megatron_settings *s,
+                        struct tpp_problems *problems)
+{
+    const struct tpp_argument *stage = tpp_argument_find(arguments, "--zero_stage");
+    int64_t number = 0;
+    s->owns_deepspeed = true;
+    if (argument->num_values > 0) {
+        tpp_deepspeed_config_read(argument, script, &s->config, problems);
+        if (s->config.is_known) {
+            s->rules.bf16 = s->config.bf16;
+            s->rules.fp16 = s->config.fp16;
+        }
+        return;
+    }
+    const bool is_known = stage != NULL && stage->is_known && stage->num_values == 1 &&
+                          tpp_argument_integer(stage->values[0].text, &number) && number >= 0 && number <= 3;
+    if (!is_known)
+        tpp_problems_add(problems, "unknown-config", TPP_SEVERITY_WARNING, argument->word->line,
+                         "name a file with --deepspeed_config to have it checked",
+                         "the program makes its own DeepSpeed configuration: ZeRO stage 0 is assumed");
+    s->config = (struct tpp_deepspeed_config){.is_known = true,
+                                              .line = argument->word->line,
+                                              .is_batch_open = true,
+                                              .zero_stage = is_known ? number : 0,
+                                              .train_batch_size = TPP_RULE_UNSET,
+                                              .micro_batch_size = TPP_RULE_UNSET,
+                                              .accumulation = TPP_RULE_UNSET,
+                                              .reduce_bucket_size = TPP_RULE_UNSET,
+                                              .allgather_bucket_size = TPP_RULE_UNSET};
+}
+
 static void read_deepspeed(const struct tpp_arguments *arguments, const struct tpp_shell_script *script, bool is_swift,
                            struct tpp_megatron_settings *s, struct tpp_problems *problems)
 {
     const struct tpp_argument *argument = tpp_argument_find(arguments, "--deepspeed");
-    s->deepspeed = argument != NULL && argument->num_values > 0;
+    const struct tpp_argument *config = tpp_argument_find(arguments, "--deepspeed_config");
+    s->deepspeed = argument != NULL || config != NULL;
     if (!s->deepspeed)
         return;
-    if (!is_swift || !read_preset(argument, &s->config))
+    if (argument == NULL || argument->num_values == 0)
+        read_switch(config != NULL ? config : argument, arguments, script, s, problems);
+    else if (!is_swift || !read_preset(argument, &s->config))
         tpp_deepspeed_config_read(argument, script, &s->config, problems);
     s->rules.zero_stage = s->config.is_known ? s->config.zero_stage : 0;
     s->rules.optimizer_cpu_offload = s->config.offloads_optimizer;
@@ -186,6 +223,23 @@ static bool is_set(int64_t value)
     return value != TPP_RULE_UNSET;
 }
 
+/* What of micro-batch and accumulation follows from the configuration; DS-1 says where it does not. */
+static void take_batch(struct tpp_megatron_settings *s, int64_t data)
+{
+    const struct tpp_deepspeed_config *config = &s->config;
+    const int64_t limit = TPP_RULE_MAX_SIZE, batch = is_set(config->train_batch_size) ? config->train_batch_size : 0;
+    int64_t micro = is_set(config->micro_batch_size) ? config->micro_batch_size : 0;
+    int64_t steps = is_set(config->accumulation) ? config->accumulation : 0;
+    if (micro == 0 && batch > 0)
+        micro = batch / (data * (steps > 0 ? steps : 1));
+    if (steps == 0)
+        steps = batch > 0 && micro > 0 ? batch / data / micro : 1;
+    if (micro >= 1 && micro <= limit && steps >= 1 && steps <= limit) {
+        s->rules.micro_batch_size = micro;
+        s->accumulation = steps;
+    }
+}
+
 void tpp_trainer_complete(struct tpp_megatron_settings *s, struct tpp_problems *problems)
 {
     struct tpp_rule_settings *rules = &s->rules;
@@ -195,11 +249,19 @@ void tpp_trainer_complete(struct tpp_megatron_settings *s, struct tpp_problems *
         rules->context_parallel * rules->tensor_parallel > rules->world_size ||
         (is_set(s->accumulation) && s->accumulation < 1) || s->accumulation > limit)
         return; /* the rules say so */
-    const int64_t data = rules->world_size / (rules->context_parallel * rules->tensor_parallel),
-                  unit = rules->micro_batch_size * data;
+    if (rules->framework == TPP_FRAMEWORK_MS_SWIFT && rules->sequence_length % rules->context_parallel != 0 &&
+        rules->sequence_length < TPP_RULE_MAX_NUMBER - rules->context_parallel) /* padded before it is split */
+        rules->sequence_length += rules->context_parallel - rules->sequence_length % rules->context_parallel;
+    const int64_t data = rules->world_size / (rules->context_parallel * rules->tensor_parallel);
+    if (s->owns_deepspeed && s->config.is_known && !s->config.is_batch_open)
+        take_batch(s, data);
+    const int64_t unit = rules->micro_batch_size * data;
     if (!is_set(s->accumulation)) /* swift fills up to 16 sequences */
         s->accumulation = (16 + unit - 1) / unit;
     if (unit <= TPP_RULE_MAX_NUMBER / s->accumulation)
         rules->global_batch_size = unit * s->accumulation;
-    tpp_deepspeed_check_trainer(s, data, problems);
+    if (!s->owns_deepspeed)
+        tpp_deepspeed_check_trainer(s, data, problems);
+    else if (s->config.is_known)
+        tpp_deepspeed_check_alone(&s->config, data, problems);
 }

@@ -356,6 +356,31 @@ static void test_nanotron_reads_its_example(void **state)
     tpp_problems_release(&answer.problems);
 }
 
+/* config.py and models_config.py at 2411b02: moe_config is optional, folders are one or a list. */
+static void test_nanotron_takes_null_and_lists(void **state)
+{
+    struct answer answer;
+    char text[2048];
+    const char *shape = strstr(tiny_llama, "    hidden_size: 2048\n");
+    (void)state;
+    snprintf(text, sizeof text,
+             "data_stages:\n- data: {dataset: {dataset_folder: [/a, /b], vocab_size: 128256}, seed: 42}\n"
+             "  name: one\n  start_training_step: 1\n%.*s    moe_config: null\n%s",
+             (int)(shape - strstr(tiny_llama, "general")), strstr(tiny_llama, "general"), shape);
+    ask(text, TPP_CONFIG_YAML, 0, &answer);
+    assert_int_equal(answer.problems.count, 0);
+    assert_true(answer.reading.has_plan);
+    tpp_problems_release(&answer.problems);
+    snprintf(text, sizeof text, "%.*s    moe_config: {experts: 8}\n%s", (int)(shape - tiny_llama), tiny_llama, shape);
+    ask(text, TPP_CONFIG_YAML, 0, &answer);
+    check_problem(&answer, "unknown-key", 11);
+    tpp_problems_release(&answer.problems);
+    snprintf(text, sizeof text, "%.*s    moe_config: 8\n%s", (int)(shape - tiny_llama), tiny_llama, shape);
+    ask(text, TPP_CONFIG_YAML, 0, &answer);
+    check_problem(&answer, "wrong-value", 11);
+    tpp_problems_release(&answer.problems);
+}
+
 static void test_nanotron_rules_name_the_line(void **state)
 {
     struct answer answer;
@@ -554,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_torchtitan_rules_name_the_line),
         cmocka_unit_test(test_rules_without_a_number_name_their_own_line),
         cmocka_unit_test(test_nanotron_reads_its_example),
+        cmocka_unit_test(test_nanotron_takes_null_and_lists),
         cmocka_unit_test(test_nanotron_rules_name_the_line),
         cmocka_unit_test(test_accelerate_rules_name_the_line),
         cmocka_unit_test(test_accelerate_takes_the_file_of_its_questionnaire),

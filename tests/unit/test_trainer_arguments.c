@@ -4,6 +4,7 @@
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
+#include "planner/launch/swift_config.h"
 #include "planner/launch/trainer_arguments.h"
 
 #include <setjmp.h>
@@ -203,6 +204,97 @@ static void test_accelerate_fills_the_sizes_in(void **state)
     release_reading(&r);
 }
 
+/* A switch, and the file apart: deepspeed.add_config_arguments; or a program that makes its configuration. */
+static void test_the_switch_of_deepspeed(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "deepspeed --num_gpus 8 main.py --model_name_or_path m --per_device_train_batch_size 4 \\\n"
+                    "  --zero_stage 3 --deepspeed --output_dir /o");
+    assert_int_equal(r.problems.count, 0);
+    assert_true(r.settings.deepspeed);
+    assert_int_equal(r.settings.rules.zero_stage, 3);
+    release_reading(&r);
+    read_script(&r, "cat > d.json <<END\n{\"train_batch_size\": \"auto\", \"zero_optimization\": {\"stage\": 2}}\nEND\n"
+                    "deepspeed --num_gpus 8 main.py --model_name_or_path m --per_device_train_batch_size 4 \\\n"
+                    "  --deepspeed --deepspeed_config d.json");
+    assert_int_equal(r.problems.count, 0);
+    assert_int_equal(r.settings.rules.zero_stage, 2);
+    release_reading(&r);
+    read_script(&r, "cat > d.json <<END\n{\"train_batch_size\": 96, \"train_micro_batch_size_per_gpu\": 3,\n"
+                    " \"fp16\": {\"enabled\": true}}\nEND\n" /* 96 = 3 * 4 * 8: the arguments are the program's own */
+                    "deepspeed --num_gpus 8 main.py --per_device_train_batch_size 8 --deepspeed "
+                    "--deepspeed_config d.json");
+    assert_int_equal(r.problems.count, 0);
+    assert_int_equal(r.settings.rules.micro_batch_size, 3);
+    assert_int_equal(r.settings.rules.global_batch_size, 96);
+    assert_true(r.settings.rules.fp16 && !r.settings.rules.bf16);
+    release_reading(&r);
+    read_script(&r, "cat > d.json <<END\n{\"train_batch_size\": 100, \"train_micro_batch_size_per_gpu\": 3}\nEND\n"
+                    "deepspeed --num_gpus 8 main.py --per_device_train_batch_size 8 --deepspeed "
+                    "--deepspeed_config d.json");
+    assert_non_null(find(&r, "DS-1"));
+    release_reading(&r);
+    read_script(&r,
+                "deepspeed --num_gpus 8 main.py --model_name_or_path m --per_device_train_batch_size 4 --deepspeed");
+    assert_non_null(find(&r, "unknown-config"));
+    release_reading(&r);
+}
+
+/* swift/sequence_parallel pads what it splits. */
+static void test_swift_pads_before_it_splits(void **state)
+{
+    struct reading r;
+    (void)state;
+    read_script(&r, "NPROC_PER_NODE=8 swift sft --model m --max_length 65535 --sequence_parallel_size 4");
+    assert_int_equal(r.settings.rules.sequence_length, 65536);
+    release_reading(&r);
+}
+
+/* swift/cli/main.py: keys become options in front of the others, ENV variables where none is set. */
+static void test_a_file_of_options(void **state)
+{
+    static const char config[] = "cat > c.yaml <<END\nENV:\n  NPROC_PER_NODE: '4'\n  NNODES: 2\nmodel: m\n"
+                                 "dataset:\n- a\n- b\nper_device_train_batch_size: 2\nmax_length: 4096\n"
+                                 "gradient_checkpointing: false\nextra: {a: 1}\nEND\n";
+    static const char *const expected[] = {"--model",   "m",
+                                           "--dataset", "a",
+                                           "b",         "--per_device_train_batch_size",
+                                           "2",         "--max_length",
+                                           "4096",      "--gradient_checkpointing",
+                                           "False",     "--max_length",
+                                           "512"};
+    struct tpp_shell_script *script;
+    struct tpp_launch_line line;
+    struct tpp_swift_config *made;
+    struct tpp_problems problems = {0};
+    char text[1024];
+    (void)state;
+    snprintf(text, sizeof text, "%sswift sft c.yaml --max_length 512", config);
+    assert_int_equal(tpp_shell_read(text, strlen(text), "t", NULL, 0, &script, NULL), TPP_OK);
+    assert_int_equal(tpp_launch_line_find(script, "t", &line, NULL), TPP_OK);
+    assert_int_equal(tpp_swift_config_expand(&line, script, &made, &problems, NULL), TPP_OK);
+    assert_non_null(made);
+    assert_int_equal(line.arguments.count, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < line.arguments.count; i++)
+        assert_string_equal(line.arguments.items[i].text, expected[i]);
+    assert_int_equal(line.arguments.items[1].line, 5); /* of the script: "model: m" */
+    assert_int_equal(line.ranks_per_node, 4);
+    assert_int_equal(line.nodes, 2);
+    tpp_swift_config_free(made);
+    tpp_shell_free(script);
+    snprintf(text, sizeof text, "NPROC_PER_NODE=8 megatron sft elsewhere.yml --max_length 512");
+    assert_int_equal(tpp_shell_read(text, strlen(text), "t", NULL, 0, &script, NULL), TPP_OK);
+    assert_int_equal(tpp_launch_line_find(script, "t", &line, NULL), TPP_OK);
+    assert_int_equal(tpp_swift_config_expand(&line, script, &made, &problems, NULL), TPP_OK);
+    assert_null(made);
+    assert_int_equal(problems.count, 1);
+    assert_string_equal(problems.items[0].code, "unknown-config");
+    assert_int_equal(line.arguments.count, 2);
+    tpp_problems_release(&problems);
+    tpp_shell_free(script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +304,9 @@ int main(void)
         cmocka_unit_test(test_fsdp_under_swift_is_the_trainers),
         cmocka_unit_test(test_an_unknown_length_is_no_wrong_length),
         cmocka_unit_test(test_accelerate_fills_the_sizes_in),
+        cmocka_unit_test(test_the_switch_of_deepspeed),
+        cmocka_unit_test(test_swift_pads_before_it_splits),
+        cmocka_unit_test(test_a_file_of_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,11 @@ static const struct tpp_config_key *find_key(const struct tpp_key_table *table, 
     return NULL;
 }
 
+static bool takes_list(const struct tpp_config_key *key)
+{
+    return key->kind == TPP_KEY_TEXT && key->choices != NULL;
+}
+
 /* The key itself, or one around it: what is inside a list, or inside a table without meaning here. */
 static const struct tpp_config_key *key_around(const struct tpp_key_table *table, const char *path)
 {
@@ -39,7 +44,8 @@ static const struct tpp_config_key *key_around(const struct tpp_key_table *table
         if (path[length] != '\0' && path[length] != '.')
             continue;
         const struct tpp_config_key *key = find_key(table, path, length);
-        if (key != NULL && (path[length] == '\0' || key->kind == TPP_KEY_OTHER || key->kind == TPP_KEY_LISTED))
+        if (key != NULL && (path[length] == '\0' || key->kind == TPP_KEY_OTHER || key->kind == TPP_KEY_LISTED ||
+                            takes_list(key)))
             return key;
     }
     return NULL;
@@ -78,7 +84,8 @@ static void add_wrong(const struct tpp_key_table *table, const struct tpp_config
                       const struct tpp_config_entry *entry, struct tpp_problems *problems)
 {
     static const char *const wanted[] = {"a whole number", "a number", "true or false", "one of these words",
-                                         "a text",         "a list",   "anything"};
+                                         "a text",         "a list",   "a table or null",
+                                         "anything"};
     char hint[256];
     snprintf(hint, sizeof hint, "%s%.200s", key->kind == TPP_KEY_CHOICE ? "write one of " : "write ",
              key->kind == TPP_KEY_CHOICE ? key->choices : wanted[key->kind]);
@@ -115,6 +122,15 @@ static bool set_listed(const struct tpp_config *config, const struct tpp_config_
     return true;
 }
 
+static bool set_first(const struct tpp_config *config, const struct tpp_config_entry *entry, const char **field)
+{
+    char path[TPP_CONFIG_MAX_PATH + 16];
+    snprintf(path, sizeof path, "%s.0", entry->path);
+    const struct tpp_config_entry *item = tpp_config_find(config, path);
+    *field = item != NULL && item->kind == TPP_CONFIG_TEXT ? item->text : NULL;
+    return *field != NULL;
+}
+
 /* False when the value is of another kind. null leaves what may be left open. */
 static bool set_field(const struct tpp_config *config, const struct tpp_config_key *key,
                       const struct tpp_config_entry *entry, void *field)
@@ -144,10 +160,14 @@ static bool set_field(const struct tpp_config *config, const struct tpp_config_k
         *(unsigned *)field = choice_of(key->choices, entry->text, &is_found);
         return is_found && entry->kind < TPP_CONFIG_LIST;
     case TPP_KEY_TEXT:
+        if (takes_list(key) && entry->kind == TPP_CONFIG_LIST)
+            return set_first(config, entry, field);
         *(const char **)field = entry->kind == TPP_CONFIG_NULL ? NULL : entry->text;
         return entry->kind < TPP_CONFIG_LIST;
     case TPP_KEY_LISTED:
         return set_listed(config, key, entry, field);
+    case TPP_KEY_SECTION:
+        return entry->kind == TPP_CONFIG_TABLE || entry->kind == TPP_CONFIG_NULL;
     case TPP_KEY_OTHER:
         return true;
     }
@@ -223,7 +243,7 @@ static size_t size_of(enum tpp_key_kind kind)
 static bool is_written(const struct tpp_config_key *key, const char *settings, const char *defaults)
 {
     const char *field = settings + key->offset;
-    if (key->kind == TPP_KEY_OTHER || key->write == TPP_WRITE_NEVER)
+    if (key->kind >= TPP_KEY_SECTION || key->write == TPP_WRITE_NEVER)
         return false;
     if (key->kind == TPP_KEY_INTEGER && *(const int64_t *)(const void *)field == TPP_KEY_UNSET)
         return false;
@@ -304,6 +324,7 @@ static void append_value(struct tpp_text *out, const struct tpp_config_key *key,
     case TPP_KEY_LISTED:
         tpp_text_format(out, *(const bool *)field ? "[\"%s\"]" : "[]", key->choices);
         break;
+    case TPP_KEY_SECTION:
     case TPP_KEY_OTHER:
         break;
     }

@@ -16,8 +16,10 @@ enum tpp_key_kind {
     TPP_KEY_BOOLEAN, /* bool */
     TPP_KEY_CHOICE,  /* unsigned (an enum): index in `choices`, without regard to case; a word that is not there is an
                         error, and the number of choices */
-    TPP_KEY_TEXT,    /* const char *, borrowed from the document; NULL: not given */
+    TPP_KEY_TEXT,    /* const char *, borrowed from the document; NULL: not given. With `choices`, a list of
+                        texts may stand there: the first one */
     TPP_KEY_LISTED,  /* bool: the list has `choices` as an item */
+    TPP_KEY_SECTION, /* a table whose keys have rows of their own, or null */
     TPP_KEY_OTHER,   /* known to the framework, without meaning here; with what is inside it */
 };
 enum tpp_key_write {
