@@ -48,6 +48,7 @@ struct tpp_attention {
     bool causal;
     enum tpp_attention_kernel kernel; /* one of the flash kernels */
     bool deterministic;               /* backward: sums have one order */
+    bool quantised;                   /* operands in MXFP8 */
 };
 
 /* Accumulators of the queries' gradients in flash-attention 2: 1, or with `deterministic` one for each of the blocks of threads

@@ -88,6 +88,7 @@ struct tpp_stack {
     uint32_t graph_parts;             /* with cuda_graphs: TPP_GRAPH_* bits of what they capture; 0 = all */
     bool fused_router;                /* Megatron-Core's moe_router_fusion */
     bool waits_when_padded;           /* experts padded to a capacity are sorted and waited for as others are: Megatron-Core before 0.11 */
+    bool fp8_attention;               /* MXFP8: products of attention too (Megatron-Core's fp8_dot_product_attention) */
     bool fp8_head;                    /* MXFP8: products of the output projection too (Megatron-Core's fp8_output_proj) */
     bool current_scaling;             /* FP8 with one scale a tensor: the scale is that of the tensor itself, not of earlier ones */
     double memory_bound_factor;       /* U of 5.3: 1.05 TE and compiled, 1.2 Megatron local, 1.25 eager */

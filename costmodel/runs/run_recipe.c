@@ -66,7 +66,7 @@ static bool fuses_router(const struct tpp_run_facts *facts)
 
 /* Megatron-Bridge's MXFP8 recipes of DeepSeek-V3 and gpt-oss set fp8_output_proj, on GB200 and GB300 since 0.5.0 of container 26.06
  * (scripts/performance/configs, deepseek_llm_pretrain.py and gpt_oss_llm_pretrain.py), on B300 since 0.5.1. */
-#define FP8_HEAD_RELEASE 26.06
+#define MXFP8_RELEASE 26.06
 
 static bool quantises_head(const struct tpp_run_facts *facts, const struct tpp_stack *stack)
 {
@@ -74,7 +74,17 @@ static bool quantises_head(const struct tpp_run_facts *facts, const struct tpp_s
     const bool is_grace = tpp_run_mentions(facts->gpu, "GB200") || tpp_run_mentions(facts->gpu, "GB300");
     return framework_has(facts, "Megatron-Bridge") && strcmp(facts->precision, "mxfp8") == 0 &&
            (tpp_run_mentions(facts->model.name, "deepseek-v3") || tpp_run_mentions(facts->model.name, "gpt-oss")) &&
-           (release > FP8_HEAD_RELEASE || (release >= FP8_HEAD_RELEASE && is_grace));
+           (release > MXFP8_RELEASE || (release >= MXFP8_RELEASE && is_grace));
+}
+
+/* And fp8_dot_product_attention, with graphs of the whole iteration: Qwen3, gpt-oss, and DeepSeek-V3 but on GB200
+ * (*_workload_base_configs.py of 0.5.0; perf_recipes of 0.6.0). */
+static bool quantises_attention(const struct tpp_run_facts *facts, const struct tpp_stack *stack)
+{
+    const bool is_deepseek = tpp_run_mentions(facts->model.name, "deepseek-v3") && !tpp_run_mentions(facts->gpu, "GB200");
+    return framework_has(facts, "Megatron-Bridge") && strcmp(facts->precision, "mxfp8") == 0 &&
+           strtod(stack->release, NULL) >= MXFP8_RELEASE && notes_have(facts, "full_iteration") &&
+           (is_deepseek || tpp_run_mentions(facts->model.name, "gpt-oss") || tpp_run_mentions(facts->model.name, "qwen3"));
 }
 
 /* Megatron-LM's functional tests: --deterministic-mode of their configurations. */
@@ -90,5 +100,6 @@ void tpp_run_recipe_read(const struct tpp_run_facts *facts, const struct tpp_gpu
     set_recipe_moments(facts, stack);
     set_graphs(facts, stack);
     stack->fused_router = fuses_router(facts);
+    stack->fp8_attention = quantises_attention(facts, stack);
     stack->fp8_head = quantises_head(facts, stack);
 }

@@ -175,6 +175,41 @@ static void windows_are_kept_where_keys_are_gathered(void **state)
     CHECK_NUMBER(flash_scores(&program, TPP_SECTION_FORWARD), (16384.0 * 4096 + 7.0 * 16384 * 8192) * 32, 0);
 }
 
+static const struct tpp_op *memory_op(const struct tpp_program *program, const char *name, enum tpp_section section)
+{
+    for (uint32_t i = 0; i < program->num_ops; i++)
+        if (program->ops[i].section == section && strcmp(program->ops[i].name, name) == 0)
+            return &program->ops[i];
+    return NULL;
+}
+
+/* gpt-oss, 64 heads of 64 and 8 of keys, every second layer with a window of 128: MXFP8's backward computes half of 4096 x 4096 in
+ * both kinds of layers; forward skips. Casts read 2 bytes of q, k, v (5120 elements a token) and of the output's gradient (4096), and write
+ * two copies of 1 + 1/32. */
+static void mxfp8_attention_casts_and_skips_no_window_backward(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("gpt-oss-120b");
+    const struct tpp_hardware gb200 = shape_cluster("gb200-nvl72");
+    struct tpp_job job = shape_job(8, 4096, 8);
+    struct tpp_stack stack;
+    struct tpp_program program;
+    job.precision = TPP_PRECISION_MXFP8;
+    tpp_stack_defaults(TPP_FRAMEWORK_NEMO, &gb200.gpu, &job, &stack);
+    struct tpp_layer_axes a = axes(1, 1, 1, false);
+    a.expert_parallel = a.expert_tensor_parallel = 1;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    const double whole = 4096.0 * 4096 / 2 * 64, window = 4096.0 * 128 * 64;
+    CHECK_NUMBER(flash_scores(&program, TPP_SECTION_BACKWARD), (whole + window) / 2, 1e-12);
+    assert_null(memory_op(&program, "attention casts", TPP_SECTION_FORWARD));
+    stack.fp8_attention = true;
+    tpp_program_build(&model, &job, &stack, &a, &program);
+    CHECK_NUMBER(flash_scores(&program, TPP_SECTION_FORWARD), (whole + window) / 2, 1e-12);
+    CHECK_NUMBER(flash_scores(&program, TPP_SECTION_BACKWARD), whole, 1e-12);
+    CHECK_NUMBER(memory_op(&program, "attention casts", TPP_SECTION_FORWARD)->bytes, 4.0625 * 5120 * 4096, 1e-12);
+    CHECK_NUMBER(memory_op(&program, "attention casts", TPP_SECTION_BACKWARD)->bytes, 4.0625 * 4096 * 4096, 1e-12);
+}
+
 static void adapter_and_quantised_sizes_are_example_e15(void **state)
 {
     (void)state;
@@ -345,6 +380,7 @@ int main(void)
         cmocka_unit_test(layer_times_are_example_e10),
         cmocka_unit_test(context_parallel_volumes_are_example_e13),
         cmocka_unit_test(windows_are_kept_where_keys_are_gathered),
+        cmocka_unit_test(mxfp8_attention_casts_and_skips_no_window_backward),
         cmocka_unit_test(adapter_and_quantised_sizes_are_example_e15),
         cmocka_unit_test(frozen_linears_have_no_weight_gradient),
         cmocka_unit_test(block_masks_divide_the_attention_work),

@@ -459,6 +459,32 @@ static void recipes_quantise_the_output_projection(void **state)
     }
 }
 
+/* fp8_dot_product_attention comes with graphs of the whole iteration, not with DeepSeek-V3 on GB200. */
+static void recipes_quantise_attention(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *framework, *model, *gpu, *notes;
+        bool fp8_attention;
+    } rows[] = {
+        {"Megatron-Bridge (NeMo container 26.06)", "qwen3-30b-a3b", "GB200-NVL72", "cuda graph: full_iteration []", true},
+        {"Megatron-Bridge (NeMo container 26.08)", "gpt-oss-120b", "GB200-NVL72", "cuda graph: full_iteration []", true},
+        {"Megatron-Bridge (NeMo container 26.06)", "deepseek-v3", "GB300-NVL72", "cuda graph: full_iteration []", true},
+        {"Megatron-Bridge (NeMo container 26.06)", "deepseek-v3", "GB200-NVL72", "cuda graph: full_iteration []", false},
+        {"Megatron-Bridge (NeMo container 26.06)", "gpt-oss-120b", "B300-SXM6-288GB", "cuda graph: transformer_engine ['attn']", false},
+        {"Megatron-Bridge (NeMo container 25.11)", "llama3-8b", "GB200-NVL72", "cuda graph: local full_iteration", false},
+        {"Megatron-Bridge (NeMo container 26.04)", "qwen3-30b-a3b", "GB200-NVL72", "cuda graph: full_iteration []", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tpp_run_facts facts = facts_of(rows[i].framework, 2026);
+        facts.model.name = rows[i].model;
+        facts.gpu = rows[i].gpu;
+        facts.notes = rows[i].notes;
+        facts.precision = "mxfp8";
+        assert_int_equal(stack_of(&facts, h100()).fp8_attention, rows[i].fp8_attention);
+    }
+}
+
 /* Grok-1 of dgxc v25.02 runs NeMo 24.12, whose padded experts are waited for. */
 static void padded_experts_are_waited_for_before_25_04(void **state)
 {
@@ -698,6 +724,7 @@ int main(void)
         cmocka_unit_test(bridge_captured_qwen_on_grace),
         cmocka_unit_test(performance_recipes_fuse_the_router),
         cmocka_unit_test(recipes_quantise_the_output_projection),
+        cmocka_unit_test(recipes_quantise_attention),
         cmocka_unit_test(padded_experts_are_waited_for_before_25_04),
         cmocka_unit_test(scaled_rotary_embeddings_are_not_fused),
         cmocka_unit_test(graph_compilers_are_not_plain_torch),
