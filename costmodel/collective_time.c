@@ -9,6 +9,14 @@ static const double nvls_seconds = 6e-6;
 static const double all_to_all_node_seconds = 6e-6;
 static const double send_recv_latency_seconds = 25e-6;
 static const double tree_network_fraction = 0.9;
+/* NCCL's src/graph/tuning.cc: a tree over two nodes carries half of what its channels do, 0.92 of the bus or 23.6 GB/s a channel
+ * on Ampere (18.5 on Volta), of which there is one for each network port; less of messages of less than 512 MiB. From Hopper on
+ * the switch reduces (NVLSTree). */
+static const double tree_bus_fraction = 0.92, tree_channel_bytes_per_second[] = {18.5e9, 23.6e9};
+static const double nvls_capability = 9, ampere_capability = 8;
+static const struct {
+    double bytes, fraction;
+} tree_sizes[] = {{512 << 20, 1}, {128 << 20, 0.9}, {64 << 20, 0.8}, {0, 0.7}};
 static const double send_recv_bus_fraction = 0.8;
 
 struct tpp_group tpp_group_place_by_hand(uint32_t size, uint32_t ranks_per_node)
@@ -31,6 +39,16 @@ struct tpp_group tpp_group_place(uint32_t size, uint32_t stride, uint32_t gpus_p
     return group;
 }
 
+static double tree_rate(const struct tpp_hardware *hardware)
+{
+    const double capability = hardware->gpu.compute_capability;
+    if (hardware->node.has_nvlink && capability >= nvls_capability)
+        return 0;
+    const double channel = tree_channel_bytes_per_second[capability >= ampere_capability];
+    return 0.5 * fmin(tree_bus_fraction * hardware->node.bus_bytes_per_second[TPP_ALL_REDUCE],
+                      fmax(1, hardware->network.num_nics) * channel);
+}
+
 struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring_efficiency,
                                 double send_recv_efficiency)
 {
@@ -47,6 +65,7 @@ struct tpp_links tpp_links_make(const struct tpp_hardware *hardware, double ring
         .oversubscription = hardware->network.oversubscription,
         .nodes_per_leaf = hardware->network.nodes_per_leaf,
         .is_port_shared = !hardware->node.has_nvlink,
+        .tree_bytes_per_second = tree_rate(hardware),
     };
     for (int i = 0; i < TPP_COLLECTIVE_COUNT; i++)
         links.bus_bytes_per_second[i] = hardware->node.bus_bytes_per_second[i];
@@ -83,16 +102,18 @@ static double all_to_all_seconds(const struct tpp_links *links, const struct tpp
            fmax(outside, inside) * ramp(links, bytes);
 }
 
+/* What a ring that leaves its nodes carries between them. */
+static double network_rate(const struct tpp_links *links, const struct tpp_group *group)
+{
+    const double ports = group->ranks_per_node * nic_rate(links, group, links->ring_efficiency_fraction);
+    return links->ring_limit_bytes_per_second > 0 ? fmin(ports, links->ring_limit_bytes_per_second) : ports;
+}
+
 /* What a ring carries, and how long a byte takes once or twice around it. */
 static double ring_rate(const struct tpp_links *links, enum tpp_collective kind, const struct tpp_group *group)
 {
     const double bus = links->bus_bytes_per_second[kind];
-    double rate = group->num_nodes == 1
-                      ? bus
-                      : fmin(bus, group->ranks_per_node * nic_rate(links, group, links->ring_efficiency_fraction));
-    if (group->num_nodes > 1 && links->ring_limit_bytes_per_second > 0)
-        rate = fmin(rate, links->ring_limit_bytes_per_second);
-    return rate;
+    return group->num_nodes == 1 ? bus : fmin(bus, network_rate(links, group));
 }
 
 static double ring_latency_seconds(const struct tpp_links *links, const struct tpp_group *group, int passes)
@@ -101,6 +122,20 @@ static double ring_latency_seconds(const struct tpp_links *links, const struct t
     const double steps = (n - 1) * passes, network_steps = (nodes - 1) * passes;
     return links->base_latency_seconds + (steps - network_steps) * links->hop_latency_seconds +
            network_steps * links->network_latency_seconds;
+}
+
+/* Two nodes are the roots of a tree each, for half of the buffer: a node sends one half up and the other down, S in all, where
+ * between more nodes, and in a ring, nearly 2 S leave it. 1.2 times the ports' nominal rate as bus bandwidth on H100 and H200 with
+ * 8 x 400 Gb/s, 1.7 times on H100 with 8 x 200 Gb/s. */
+static double two_trees_seconds(const struct tpp_links *links, const struct tpp_group *group, double bytes)
+{
+    const double n = group->size, outside = bytes / network_rate(links, group) * ramp(links, bytes);
+    if (links->tree_bytes_per_second <= 0)
+        return fmax(outside, 2 * (n - 1) / n * bytes / links->bus_bytes_per_second[TPP_ALL_REDUCE] * ramp(links, bytes));
+    int i = 0;
+    while (bytes < tree_sizes[i].bytes)
+        i++;
+    return fmax(outside, bytes / links->tree_bytes_per_second * ramp(links, bytes)) / tree_sizes[i].fraction;
 }
 
 /* Ring, and for all-reduce the better of ring and tree/NVLS (alt):
@@ -113,12 +148,13 @@ static double ring_or_tree_seconds(const struct tpp_links *links, enum tpp_colle
     const double n = group->size, local = group->ranks_per_node, nodes = group->num_nodes;
     const double transfer = passes * (n - 1) / n * bytes / ring_rate(links, kind, group) * ramp(links, bytes);
     const double ring = ring_latency_seconds(links, group, passes) + transfer;
-    if (kind != TPP_ALL_REDUCE)
+    if (kind != TPP_ALL_REDUCE || links->rings_only)
         return ring;
     const double tree_latency =
         nodes > 1 ? 2 * ((local - 1) * tree_hop_seconds + log2(nodes) * links->network_latency_seconds) : nvls_seconds;
-    const double tree =
-        links->base_latency_seconds + tree_latency + transfer / (nodes > 1 ? tree_network_fraction : 1.0);
+    const double tree_transfer = nodes == 2 ? two_trees_seconds(links, group, bytes)
+                                            : transfer / (nodes > 1 ? tree_network_fraction : 1.0);
+    const double tree = links->base_latency_seconds + tree_latency + tree_transfer;
     return fmin(ring, tree);
 }
 

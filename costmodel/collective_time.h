@@ -30,6 +30,8 @@ struct tpp_links {
     double base_latency_seconds, hop_latency_seconds, network_latency_seconds;
     double oversubscription;
     uint32_t nodes_per_leaf;
+    double tree_bytes_per_second; /* of a tree over two nodes inside them, of the buffer; 0: NVLS reduces in the switch, as a ring */
+    bool rings_only;         /* no trees, no reductions in the switch: NCCL_ALGO=Ring */
     bool is_port_shared;     /* no NVLink: what leaves the node passes the same PCIe as what stays in it */
 };
 

@@ -32,6 +32,7 @@ enum tpp_code tpp_evaluator_new(const struct tpp_model *model, const struct tpp_
     if (stack->single_port_rings)
         evaluator->links.ring_limit_bytes_per_second =
             hardware->network.nic_bytes_per_second * hardware->network.ring_efficiency_fraction;
+    evaluator->links.rings_only = stack->deterministic; /* megatron/training/determinism.py sets NCCL_ALGO=Ring */
     evaluator->tensor_links = evaluator->links;
     for (int i = 0; stack->tensor_parallel_other && i < TPP_COLLECTIVE_COUNT; i++)
         evaluator->tensor_links.bus_bytes_per_second[i] *= other_stack_bus_fraction;

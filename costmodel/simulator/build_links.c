@@ -271,7 +271,10 @@ uint32_t tpp_build_collective(struct tpp_build *build, uint32_t device, enum tpp
     const struct tpp_build_route *route = group_route(build, device, kind, collective);
     const double alone = seconds > 0 ? seconds : tpp_collective_seconds(links, collective, group, bytes);
     const double latency = tpp_collective_seconds(links, collective, group, 1);
-    return tpp_build_transfer(build, device, track, route, alone, latency, port_bytes(collective, group, bytes), like);
+    double port = port_bytes(collective, group, bytes);
+    if (collective == TPP_ALL_REDUCE && group->num_nodes == 2) /* trees send less than rings: what fits in the time */
+        port = fmin(port, fmax(0, alone - latency) * links->nic_bytes_per_second * links->ring_efficiency_fraction);
+    return tpp_build_transfer(build, device, track, route, alone, latency, port, like);
 }
 
 uint32_t tpp_build_meeting(struct tpp_build *build, uint32_t device, enum tpp_track track,

@@ -73,6 +73,47 @@ static void broadcasts_pay_the_whole_ring_each(void **state)
     assert_true(tpp_broadcasts_seconds(&a100, &one, 1e9, 1) == 0 && tpp_broadcasts_seconds(&a100, &all, 0, 5) == 0);
 }
 
+/* nccl-tests over two nodes of 8, 8 GiB: H200 with 8 x 400 Gb/s 33.17 ms (NVSwitch reduces), H100 with 8 x 200 Gb/s 47.5 ms, which is
+ * more than the ports' nominal rate as bus bandwidth; A100 with 8 x 200 Gb/s 1 GiB in 11.3 ms, where the ring is as good. */
+static void two_nodes_all_reduce_as_fast_as_measured(void **state)
+{
+    (void)state;
+    const struct tpp_group two = tpp_group_place(16, 1, 8);
+    const struct tpp_links h200 = links_of("dgx-h200"), a3 = links_of("gcp-a3-mega"), a100 = links_of("dgx-a100-80g");
+    CHECK_NUMBER(tpp_collective_seconds(&h200, TPP_ALL_REDUCE, &two, 8589934592.0), 33.17e-3, 0.05);
+    CHECK_NUMBER(tpp_collective_seconds(&a3, TPP_ALL_REDUCE, &two, 8589934592.0), 47.5e-3, 0.13); /* its training share of the ports */
+    CHECK_NUMBER(tpp_collective_seconds(&a100, TPP_ALL_REDUCE, &two, 1073741824.0), 11.3e-3, 0.08);
+}
+
+/* 4 ports of 100 Gb/s for 8 A100, 0.85 of them for a ring: 42.5 GB/s a node. The ring takes 15/8 * 27 / 42.5 s, the trees 27 / 42.5 s,
+ * which four channels of 23.6 GB/s carry at 47.2 GB/s inside; at 0.9 of that below 512 MiB. */
+static void two_trees_cross_slow_ports_half_as_often(void **state)
+{
+    (void)state;
+    struct tpp_hardware hardware;
+    assert_int_equal(tpp_hardware_find("dgx-a100-80g", &hardware, NULL), TPP_OK);
+    hardware.network.num_nics = 4;
+    hardware.network.nic_bytes_per_second = 12.5e9;
+    hardware.network.ring_efficiency_fraction = 0.85;
+    hardware.node.half_rate_bytes = 0;
+    hardware.node.base_latency_seconds = hardware.network.hop_latency_seconds = 0;
+    struct tpp_links links = tpp_links_make(&hardware, 0, 0);
+    const struct tpp_group two = tpp_group_place(16, 1, 8), three = tpp_group_place(24, 1, 8);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_REDUCE, &two, 27e9), 27 / 42.5, 1e-4);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_REDUCE, &two, 200e6), 0.2 / 42.5 / 0.9, 0.01);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_REDUCE, &three, 27e9), 2 * 23.0 / 24 * 27 / 42.5, 1e-3);
+    /* Through one port of 10.625 GB/s. */
+    links.ring_limit_bytes_per_second = 10.625e9;
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_REDUCE, &two, 27e9), 27 / 10.625, 1e-4);
+    links.rings_only = true;
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_REDUCE, &two, 27e9), 2 * 15.0 / 16 * 27 / 10.625, 1e-3);
+    links.rings_only = false;
+    /* One rank in each node: nothing to save. */
+    const struct tpp_group rails = tpp_group_place(2, 8, 8);
+    CHECK_NUMBER(tpp_collective_seconds(&links, TPP_ALL_REDUCE, &rails, 27e9),
+                 tpp_collective_seconds(&links, TPP_ALL_GATHER, &rails, 2 * 27e9), 1e-4);
+}
+
 static void one_rank_and_no_bytes_cost_nothing(void **state)
 {
     (void)state;
@@ -228,6 +269,8 @@ int main(void)
         cmocka_unit_test(rank_order_places_groups_as_in_example_e17),
         cmocka_unit_test(a_message_to_a_neighbour_has_a_latency_and_a_rate),
         cmocka_unit_test(broadcasts_pay_the_whole_ring_each),
+        cmocka_unit_test(two_nodes_all_reduce_as_fast_as_measured),
+        cmocka_unit_test(two_trees_cross_slow_ports_half_as_often),
         cmocka_unit_test(one_rank_and_no_bytes_cost_nothing),
         cmocka_unit_test(a_placement_by_hand_makes_tensor_parallelism_cross_nodes),
         cmocka_unit_test(stages_that_send_through_the_spine_share_the_uplinks),
