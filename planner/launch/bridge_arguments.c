@@ -53,6 +53,7 @@ const struct tpp_launch_option *tpp_bridge_option_find(const char *name)
 /* The options in front: an override of the same key wins, wherever it stands. */
 static const struct tpp_argument_mapping option_mappings[] = {
     {"--context_parallel_size", TPP_SET_NUMBER, RULE(context_parallel), NULL},
+    {"--deterministic", TPP_SET_TRUE, HERE(deterministic), NULL},
     {"--expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"--expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
     {"--global_batch_size", TPP_SET_NUMBER, RULE(global_batch_size), NULL},
@@ -90,6 +91,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.cuda_graph_modules", TPP_SET_SPECIAL, 0, NULL},
     {"model.cuda_graph_scope", TPP_SET_SPECIAL, 0, NULL},
     {"model.cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
+    {"model.deterministic_mode", TPP_SET_SWITCH, HERE(deterministic), NULL},
     {"model.expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"model.expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
     {"model.hierarchical_context_parallel_sizes", TPP_SET_SPECIAL, 0, NULL},
@@ -283,6 +285,7 @@ static struct tpp_megatron_settings defaults(const struct tpp_arguments *argumen
     s.rules.grouped_gemm = true;
     s.rules.num_data_sources = 1;
     s.rules.has_train_iters = true;
+    s.deterministic = strstr(recipe, "_deterministic") != NULL;
     s.cross_entropy_fusion = true;
     s.trains_adapters = is_adapter;
     s.gives_checkpoint = is_sft;

@@ -164,7 +164,8 @@ static void read_stack(const struct tpp_megatron_settings *s, enum tpp_release r
     stack->transformer_engine = !rules->local_transformer;
     if (rules->local_transformer)
         stack->memory_bound_factor = 1.2; /* cost-model 5.3: kernels of Megatron's own */
-    stack->loss_kernel = s->cross_entropy_fusion ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;
+    /* Megatron-Bridge's determinism switches the fusion off, Megatron-LM refuses it. */
+    stack->loss_kernel = s->cross_entropy_fusion && !s->deterministic ? TPP_LOSS_FUSED : TPP_LOSS_UNFUSED;
     stack->overlap_p2p = rules->overlap_p2p;
     if (rules->cuda_graph != TPP_RULE_GRAPH_NONE)
         tpp_stack_set_cuda_graphs(stack, s->graph_parts,

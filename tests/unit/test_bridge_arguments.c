@@ -245,6 +245,24 @@ static void test_capacity_graphs_and_fsdp(void **state)
     release_reading(&r);
 }
 
+/* --deterministic of its performance scripts, the recipes that carry it in their name, model.deterministic_mode by itself. */
+static void test_determinism_by_option_name_and_key(void **state)
+{
+    static const char *const scripts[] = {
+        START "--deterministic", START "model.deterministic_mode=true",
+        "torchrun run_recipe.py --recipe llama3_70b_pretrain_32gpu_h100_bf16_deterministic_config"};
+    struct reading r;
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        read_script(&r, scripts[i]);
+        assert_true(r.settings.deterministic);
+        release_reading(&r);
+    }
+    read_script(&r, START "model.deterministic_mode=false");
+    assert_false(r.settings.deterministic);
+    release_reading(&r);
+}
+
 /* Field case C22: 151669 = 13 * 11667 - 2 has no factor 4; up to a multiple of 4 * 128 it is 297 * 512 = 152064, up to
  * one of 4 (its own divisor is 1, being odd) 151672. GPTModelProvider.provide pads where should_pad_vocab is true. */
 static void test_the_vocabulary_is_padded_where_it_is_asked_for(void **state)
@@ -426,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_broken_rules_and_keys_at_their_lines),
         cmocka_unit_test(test_types_of_gradients_and_moments),
         cmocka_unit_test(test_precisions_by_name_and_in_full),
+        cmocka_unit_test(test_determinism_by_option_name_and_key),
         cmocka_unit_test(test_a_layout_and_its_chunks),
         cmocka_unit_test(test_capacity_graphs_and_fsdp),
         cmocka_unit_test(test_the_vocabulary_is_padded_where_it_is_asked_for),
