@@ -76,6 +76,8 @@ void tpp_build_mlp_tensors(struct tpp_builder *builder)
     const bool has_weight_gradient = !builder->frozen || has_mlp_adapters(builder); /* else no product keeps its input */
     tpp_build_linear_parameters(builder, &first);
     tpp_build_linear_parameters(builder, &second);
+    if (builder->model->gated_mlp && tpp_stack_is_plain_torch(stack)) /* gate and up are linears of their own */
+        builder->program->num_tensors_of_parameters += first.bias_elements > 0 ? 2 : 1;
     tpp_builder_tensor(builder, "mlp norm input", TPP_TENSOR_SAVED, w * h * q * n);
     if (has_weight_gradient)
         tpp_builder_kept(builder, "mlp norm output", TPP_MODULE_LAYER_NORM,

@@ -200,6 +200,25 @@ static void megatron_deepspeed_is_eager_between_products(void **state)
     CHECK_NUMBER(traffic(&scene, "activation", TPP_SECTION_BACKWARD), 6.0 * TOKENS * FFN, 0);
 }
 
+/* Norms 2, q k v and the projection out 4 with biases, MLP 3. Gate and up are one product in Megatron, two modules elsewhere: a matrix
+ * and a bias more. */
+static void plain_torch_has_gate_and_up_apart(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    scene.model.gated_mlp = true;
+    build(&scene, TPP_LAYER_DECODER);
+    const double together = scene.program.num_tensors_of_parameters;
+    open_scene(&scene, TPP_FRAMEWORK_OTHER);
+    scene.model.gated_mlp = true;
+    build(&scene, TPP_LAYER_DECODER);
+    CHECK_NUMBER(scene.program.num_tensors_of_parameters - together, 2, 0);
+    scene.model.mlp_bias = false;
+    build(&scene, TPP_LAYER_DECODER);
+    CHECK_NUMBER(scene.program.num_tensors_of_parameters, 2 + 4 + 3, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +227,7 @@ int main(void)
         cmocka_unit_test(sharded_weight_gradients_are_16_bit),
         cmocka_unit_test(autocast_copies_gathered_fp32_weights),
         cmocka_unit_test(megatron_deepspeed_is_eager_between_products),
+        cmocka_unit_test(plain_torch_has_gate_and_up_apart),
         cmocka_unit_test(deterministic_runs_fill_what_they_allocate),
         cmocka_unit_test(a_loop_over_experts_sums_gradients_of_all_tokens),
     };
