@@ -509,6 +509,7 @@ static struct stage_walk walk_of(const struct tpp_evaluator *evaluator, const st
     /* The ends of a pipeline sum the gradient of a tied embedding in a group of their own. */
     const bool sums_tied =
         tpp_stages_sum_embedding(evaluator, strategy) && (stage->is_first || stage->is_last);
+    const bool is_mixed = stage->moe_layers > 0 && stage->moe_layers < stage->num_layers;
     return (struct stage_walk){
         .walk = {.job = evaluator->job, .stack = evaluator->stack, .strategy = strategy, .hardware = evaluator->hardware,
                  .shard_ranks = assembly->replicas.shard_ranks,
@@ -516,6 +517,8 @@ static struct stage_walk walk_of(const struct tpp_evaluator *evaluator, const st
                  .communicator_bytes = tpp_walk_communicator_bytes(evaluator->hardware, strategy) +
                                        (sums_tied ? evaluator->hardware->network.nccl_communicator_bytes : 0)},
         .stage = {.decoder = tpp_stage_layer(assembly, stage),
+                  .dense = is_mixed ? assembly->decoder : NULL,
+                  .last = is_mixed ? assembly->moe : NULL, /* dense layers come first */
                   .embedding = stage->has_embedding ? assembly->embedding : NULL,
                   .head = stage->has_head ? assembly->head : NULL,
                   .num_layers = stage->num_layers,

@@ -92,6 +92,11 @@ double tpp_in_flight_micro_batches(const struct tpp_strategy *strategy, uint32_t
     }
 }
 
+static const struct tpp_layer *last_layer(const struct tpp_walk_stage *stage)
+{
+    return stage->last ? stage->last : stage->decoder;
+}
+
 static double all_parameters(const struct tpp_walk_stage *stage)
 {
     return stage->num_layers * stage->decoder->parameters + (stage->embedding ? stage->embedding->parameters : 0) +
@@ -219,7 +224,7 @@ double tpp_walk_micro_batch_bytes(const struct tpp_walk *walk, const struct tpp_
 static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_stage *stage, struct tpp_memory *memory)
 {
     const struct tpp_strategy *strategy = walk->strategy;
-    const struct tpp_layer *layer = stage->decoder;
+    const struct tpp_layer *layer = stage->decoder, *last = last_layer(stage);
     const double again = tpp_recomputed_layers(strategy, stage->num_layers);
     const double kept = kept_bytes(walk->stack, strategy, layer);
     const double fraction = again > 0 ? 0 : 1 - layer->bytes[TPP_TENSOR_INPUT] / fmax(kept, 1);
@@ -230,15 +235,17 @@ static void activation_terms(const struct tpp_walk *walk, const struct tpp_walk_
         memory->terms[TPP_MEMORY_ACTIVATIONS] += kept_bytes(walk->stack, strategy, stage->head);
     if (again > 0)
         memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] =
-            layers_at_once(strategy, stage->num_layers) * full_list_bytes(layer) - layer->bytes[TPP_TENSOR_INPUT];
+            layers_at_once(strategy, stage->num_layers) * full_list_bytes(last) - last->bytes[TPP_TENSOR_INPUT];
     else if (strategy->recompute == TPP_RECOMPUTE_SELECTIVE)
-        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] = full_list_bytes(layer) - kept > 0 ? full_list_bytes(layer) - kept : 0;
+        memory->terms[TPP_MEMORY_RECOMPUTE_LAYER] =
+            fmax(0, full_list_bytes(last) - kept_bytes(walk->stack, strategy, last));
 }
 
 /* Cached dummy weight gradients of the decoder shapes, and the head's (4.4). */
 static double dummy_bytes(const struct tpp_walk_stage *stage)
 {
-    return stage->decoder->bytes[TPP_TENSOR_DUMMY] + (stage->head ? stage->head->bytes[TPP_TENSOR_DUMMY] : 0);
+    const double dense = stage->dense ? stage->dense->bytes[TPP_TENSOR_DUMMY] : 0;
+    return fmax(dense, last_layer(stage)->bytes[TPP_TENSOR_DUMMY]) + (stage->head ? stage->head->bytes[TPP_TENSOR_DUMMY] : 0);
 }
 
 double tpp_fsdp_copies(const struct tpp_stack *stack)
@@ -254,15 +261,16 @@ static double gathered_bytes(const struct tpp_walk *walk, const struct tpp_walk_
         return 0;
     if (tpp_keeps_gathered(walk->stack, walk->strategy))
         return (walk->stack->weight_bytes + walk->stack->reduce_bytes) * all_parameters(stage);
-    const double w = walk->stack->weight_bytes, unit = stage->decoder->parameters;
+    const struct tpp_layer *layer = last_layer(stage);
+    const double w = walk->stack->weight_bytes, unit = layer->parameters;
     const double embedding = stage->embedding ? stage->embedding->parameters : 0;
     const double head = stage->head ? stage->head->parameters : 0;
     if (walk->stack->engine == TPP_ENGINE_DEEPSPEED)
         return w * fmin(TPP_DEEPSPEED_LIVE_PARAMETERS,
                         TPP_DEEPSPEED_PREFETCH_BUCKET + 2 * unit + fmax(embedding, head));
     const bool quantised = walk->job->task == TPP_TASK_QLORA;
-    const double linear_bytes = stage->decoder->linear_parameters * (quantised ? TPP_NF4_BYTES : w);
-    const double unit_bytes = linear_bytes + (unit - stage->decoder->linear_parameters) * w;
+    const double linear_bytes = layer->linear_parameters * (quantised ? TPP_NF4_BYTES : w);
+    const double unit_bytes = linear_bytes + (unit - layer->linear_parameters) * w;
     const double end = with_end_gradients ? fmax(embedding, head) : 0;
     const double gradients = tpp_job_is_adapter(walk->job) ? 0 : walk->stack->reduce_bytes * (unit + end);
     return tpp_fsdp_copies(walk->stack) * 2 * unit_bytes + w * (embedding + head) + gradients;
@@ -461,7 +469,7 @@ void tpp_walk_stage_memory(const struct tpp_walk *walk, const struct tpp_walk_st
     memory->terms[TPP_MEMORY_DUMMY_WGRAD] = dummy_bytes(stage);
     memory->terms[TPP_MEMORY_BUCKETS] = bucket_bytes(walk, stage);
     memory->terms[TPP_MEMORY_WORKSPACES] = workspace_bytes(walk, stage);
-    const double backward = backward_bytes(walk, stage->decoder), all = memory->terms[TPP_MEMORY_GRADIENTS];
+    const double backward = backward_bytes(walk, last_layer(stage)), all = memory->terms[TPP_MEMORY_GRADIENTS];
     const double loss = stage->head ? stage->head->bytes[TPP_TENSOR_LOSS] : 0;
     const bool fresh = tpp_gradients_are_fresh(walk->stack, walk->strategy);
     const double late = tpp_optimizer_late_bytes(walk->stack, 1);

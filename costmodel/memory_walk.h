@@ -59,7 +59,9 @@ bool tpp_recomputed_layer_is_twice(const struct tpp_job *job, const struct tpp_s
 #define TPP_MEMORY_TIGHT_FRACTION 0.92
 
 struct tpp_walk_stage {
-    const struct tpp_layer *decoder;    /* one decoder layer */
+    const struct tpp_layer *decoder;    /* one decoder layer; of a stage with dense layers and layers with experts, the mean one */
+    const struct tpp_layer *dense, *last; /* of such a stage, one of the dense layers and the one whose backward comes first: what
+                                           is alive of a single layer is not the mean; NULL where all are alike */
     const struct tpp_layer *embedding;  /* NULL when the stage has none */
     const struct tpp_layer *head;       /* NULL when the stage has none */
     double num_layers;                  /* decoder layers on the stage */

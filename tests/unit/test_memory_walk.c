@@ -325,6 +325,29 @@ static void fp8_weights_are_copies_or_all_there_is(void **state)
     }
 }
 
+/* Three dense layers of 70 bytes and three with experts of 130 keep 100 on average; the one that is run again is the last. */
+static void one_layer_of_a_mixed_stage_is_the_last(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_MEGATRON_LM);
+    const struct tpp_layer dense = {.bytes = {[TPP_TENSOR_INPUT] = 2, [TPP_TENSOR_SAVED] = 8, [TPP_TENSOR_REPEATED] = 60,
+                                              [TPP_TENSOR_BACKWARD_MLP] = 3, [TPP_TENSOR_DUMMY] = 41}};
+    const struct tpp_layer experts = {.bytes = {[TPP_TENSOR_INPUT] = 2, [TPP_TENSOR_SAVED] = 60, [TPP_TENSOR_EAGER] = 8,
+                                                [TPP_TENSOR_REPEATED] = 60, [TPP_TENSOR_BACKWARD_MLP] = 21,
+                                                [TPP_TENSOR_DUMMY] = 37}};
+    scene.stage.dense = &dense;
+    scene.stage.last = &experts;
+    scene.strategy.recompute = TPP_RECOMPUTE_FULL;
+    const struct tpp_memory full = walk(&scene);
+    CHECK_NUMBER(full.terms[TPP_MEMORY_ACTIVATIONS], 3 * 6 * 2, 0);
+    CHECK_NUMBER(full.terms[TPP_MEMORY_RECOMPUTE_LAYER], 128, 0);
+    CHECK_NUMBER(full.terms[TPP_MEMORY_BACKWARD], 21, 0);
+    CHECK_NUMBER(full.terms[TPP_MEMORY_DUMMY_WGRAD], 41, 0);
+    scene.strategy.recompute = TPP_RECOMPUTE_NONE;
+    CHECK_NUMBER(walk(&scene).terms[TPP_MEMORY_ACTIVATIONS], 3 * 6 * 100, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +362,7 @@ int main(void)
         cmocka_unit_test(fp16_gradients_of_megatron_are_copied_in_the_step),
         cmocka_unit_test(narrow_moments_are_widened_in_the_step),
         cmocka_unit_test(fp8_weights_are_copies_or_all_there_is),
+        cmocka_unit_test(one_layer_of_a_mixed_stage_is_the_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
