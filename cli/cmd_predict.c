@@ -140,6 +140,7 @@ static enum tpp_code run(const void *data, const struct tpp_operands *operands, 
     if (code == TPP_OK)
         code = arguments->json ? answer_as_json(arguments, &prediction, answer, err)
                                : answer_as_text(arguments, &prediction, answer, err);
+    answer->is_no = prediction.plan.cost.memory.fit == TPP_FIT_DOES_NOT_FIT;
     tpp_simulated_release(&prediction.simulated);
     tpp_replay_answer_release(&prediction.replay);
     free(prediction.stages);
@@ -151,7 +152,7 @@ const struct tpp_command tpp_command_predict = {
     .summary = "predict time and memory of one plan in full",
     .about =
         "Predicts one optimizer step of one strategy: time with its 90 % interval, memory of every pipeline stage, "
-        "bubble, exposed communication and risks; --explain shows every term and what is alive at the peak, --simulate the step as events.",
+        "bubble, exposed communication and risks; the exit status is 1 when it does not fit. --explain shows every term and what is alive at the peak, --simulate the step as events.",
     .parts = predict_parts,
     .examples = {{"tp-plan predict --model=codellama-34b --cluster=dgx-a100-80g --nodes=4 --seq-length=16384 "
                   "--global-batch-size=128 --strategy=tp=4,pp=2,mbs=1,zero=1,sp=1,recompute=full",
