@@ -114,8 +114,10 @@ static enum tpp_code check_range(const struct tpp_option *option, const char *wh
     char hint[128];
     if (option->max > 0)
         snprintf(hint, sizeof hint, "give a value from %.15g to %.15g", option->min, max);
-    else
+    else if (value < option->min)
         snprintf(hint, sizeof hint, "give a value of at least %.15g", option->min);
+    else
+        snprintf(hint, sizeof hint, "give a value of at most %.16g", max);
     return tpp_fail(err, TPP_E_USAGE, where, hint, "%s is out of range: \"%s\"", where, text);
 }
 

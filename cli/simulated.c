@@ -77,6 +77,16 @@ static enum tpp_code check_arguments(const struct tpp_simulated_arguments *argum
     return TPP_OK;
 }
 
+/* What is too large to simulate came with the command line, not from a file. */
+static enum tpp_code as_usage(enum tpp_code code, struct tpp_error *err)
+{
+    if (code != TPP_E_RANGE)
+        return code;
+    if (err != NULL)
+        err->code = TPP_E_USAGE;
+    return TPP_E_USAGE;
+}
+
 static bool is_disturbed(const struct tpp_simulated_arguments *arguments)
 {
     return arguments->slow_gpu != NULL || arguments->slow_nic != NULL || arguments->jitter_fraction > 0;
@@ -99,9 +109,10 @@ enum tpp_code tpp_simulated_run(const struct tpp_simulated_arguments *arguments,
     if (code == TPP_OK)
         code = tpp_evaluator_new(&inputs->model, &inputs->hardware, &inputs->job, &inputs->stack, &out->evaluator, err);
     if (code == TPP_OK && is_disturbed(arguments))
-        code = tpp_simulation_step_seconds(out->evaluator, strategy, &undisturbed, &out->undisturbed_seconds, err);
+        code = as_usage(
+            tpp_simulation_step_seconds(out->evaluator, strategy, &undisturbed, &out->undisturbed_seconds, err), err);
     if (code == TPP_OK)
-        code = tpp_simulation_new(out->evaluator, strategy, &options, &out->simulation, err);
+        code = as_usage(tpp_simulation_new(out->evaluator, strategy, &options, &out->simulation, err), err);
     bool done = false;
     if (code == TPP_OK)
         code = tpp_simulation_run(out->simulation, UINT64_MAX, &done, err);

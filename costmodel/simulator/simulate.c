@@ -110,6 +110,42 @@ static enum tpp_code make_graph(struct tpp_build *build, struct tpp_error *err)
     return code;
 }
 
+/* A transfer and the compute up to it, which may be cut by operations too. */
+static const double tasks_per_bucket = 3;
+
+/* Buckets of the whole model that leave and that arrive in a step. */
+static void count_buckets(const struct tpp_build *build, uint64_t micro_batches, double *reduced, double *gathered)
+{
+    const struct tpp_model *model = build->evaluator->model;
+    const bool is_deepspeed = tpp_engine_is_deepspeed(build->evaluator->stack->engine);
+    *reduced = *gathered = 0;
+    for (int part = 0; part < TPP_PARAMETERS_COUNT; part++) {
+        const struct tpp_gradient_traffic *traffic = &build->traffic[part];
+        const struct tpp_replicas *replicas = tpp_build_replicas(build, (enum tpp_parameter_part)part);
+        const double layer = fmax(build->units[TPP_UNIT_LAYER].elements[part], build->units[TPP_UNIT_MOE].elements[part]);
+        const double elements = build->num_replicas * layer * model->num_layers;
+        if (traffic->reduce_overlaps)
+            *reduced += elements / tpp_gradient_bucket_size(build->evaluator->stack, replicas, traffic->reduce_bucket_size) *
+                        (traffic->reduces_each_micro_batch ? (double)micro_batches : 1);
+        else if (build->is_sharded && is_deepspeed)
+            *reduced += elements / tpp_deepspeed_bucket_size(build->strategy->reduce_bucket_size) * (double)micro_batches;
+        if (traffic->gather_overlaps)
+            *gathered += elements / tpp_gradient_bucket_size(build->evaluator->stack, replicas, traffic->gather_bucket_size);
+    }
+}
+
+static enum tpp_code check_buckets(const struct tpp_build *build, uint64_t micro_batches, struct tpp_error *err)
+{
+    double reduced, gathered;
+    count_buckets(build, micro_batches, &reduced, &gathered);
+    if (tasks_per_bucket * fmax(reduced, gathered) > (double)build->options->max_tasks)
+        return tpp_fail(err, TPP_E_RANGE,
+                        reduced >= gathered ? "strategy.reduce_bucket_size" : "strategy.allgather_bucket_size",
+                        "give a larger size, or leave it out", "%.3g buckets are too many to simulate",
+                        fmax(reduced, gathered));
+    return TPP_OK;
+}
+
 static enum tpp_code check_size(const struct tpp_build *build, struct tpp_error *err)
 {
     const uint64_t micro_batches =
@@ -125,7 +161,7 @@ static enum tpp_code check_size(const struct tpp_build *build, struct tpp_error 
         return tpp_fail(err, TPP_E_RANGE, "strategy.num_micro_batches", "simulate a smaller global batch: steps repeat",
                         "%llu micro-batches are too many to simulate",
                         (unsigned long long)micro_batches);
-    return TPP_OK;
+    return check_buckets(build, micro_batches, err);
 }
 
 static enum tpp_code build_all(struct tpp_build *build, const struct tpp_cost *cost, struct tpp_error *err)

@@ -120,7 +120,8 @@ enum tpp_code tpp_simulation_step_seconds(struct tpp_evaluator *evaluator, const
 /* The same, up to rounding, in less time when there are many micro-batches: between fill and drain a pipeline repeats itself,
  * so that a step with k p more of them is longer by k times what p more cost. Two shorter steps are simulated, congruent to
  * the whole one modulo p. Exact once the schedule is periodic (0.5 % where waits build up slowly); short steps, and those of
- * searched schedules, of ZeRO-3 in a pipeline and of interleaving without overlap, are simulated whole. */
+ * searched schedules, of groups of a size of their own, of ZeRO-3 in a pipeline and of interleaving without overlap, are simulated
+ * whole. */
 enum tpp_code tpp_simulation_periodic_step_seconds(struct tpp_evaluator *evaluator, const struct tpp_strategy *strategy,
                                                    const struct tpp_simulation_options *options, double *step_seconds,
                                                    struct tpp_error *err);

@@ -194,10 +194,21 @@ static double unevenness_seconds(const struct plan *plan, const struct tpp_cost 
            cost->time_terms[TPP_TIME_PIPELINE_COMM] + phase_seconds(plan);
 }
 
+/* Chunks that take more micro-batches in turn than there are stages (--microbatch-group-size-per-virtual-pipeline-stage). */
+static bool widen_group(struct plan *plan, uint64_t seed)
+{
+    struct tpp_strategy *s = &plan->strategy;
+    const uint64_t size = s->pipeline_parallel + seed % s->pipeline_parallel, left = s->num_micro_batches % size;
+    if (s->schedule != TPP_SCHEDULE_INTERLEAVED || size > s->num_micro_batches || (left > 0 && left < s->pipeline_parallel))
+        return false;
+    s->microbatch_group_size = (uint32_t)size;
+    return size > s->pipeline_parallel;
+}
+
 static void comparable_mode_agrees_with_the_closed_forms(void **state)
 {
     (void)state;
-    uint32_t num_uniform = 0, num_pipelines = 0, num_other = 0;
+    uint32_t num_uniform = 0, num_pipelines = 0, num_other = 0, num_groups = 0;
     struct tpp_simulation_options options = tpp_simulation_options_defaults();
     options.mode = TPP_SIMULATION_COMPARABLE;
     for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
@@ -205,7 +216,10 @@ static void comparable_mode_agrees_with_the_closed_forms(void **state)
         struct plan plan;
         struct tpp_cost cost;
         struct tpp_simulation_result result;
-        if (!make_plan(&random, fast_ports, &plan) || !simulate(&plan, &options, &cost, &result))
+        if (!make_plan(&random, fast_ports, &plan))
+            continue;
+        const bool is_wide = widen_group(&plan, seed);
+        if (!simulate(&plan, &options, &cost, &result))
             continue;
         const double uneven = unevenness_seconds(&plan, &cost) / cost.step_seconds;
         /* The closed forms hold for equal stages: no further off than what is uneven. */
@@ -213,10 +227,12 @@ static void comparable_mode_agrees_with_the_closed_forms(void **state)
         const bool is_uniform = uneven <= 1e-3;
         num_uniform += is_uniform;
         num_pipelines += is_uniform && plan.strategy.pipeline_parallel > 1;
+        num_groups += is_uniform && is_wide;
         num_other += !is_uniform;
     }
-    print_message("# %u plans with uniform stages, %u of them pipelines; %u others\n", num_uniform, num_pipelines, num_other);
-    assert_true(num_uniform > NUM_PLANS / 4 && num_pipelines > NUM_PLANS / 20);
+    print_message("# %u plans with uniform stages, %u of them pipelines, %u with groups above p; %u others\n", num_uniform,
+                  num_pipelines, num_groups, num_other);
+    assert_true(num_uniform > NUM_PLANS / 4 && num_pipelines > NUM_PLANS / 20 && num_groups > NUM_PLANS / 200);
 }
 
 /* Most of the plans that can: 1F1B, untied. */

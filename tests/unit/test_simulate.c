@@ -84,6 +84,32 @@ static void a_step_that_would_not_fit_in_memory_is_refused(void **state)
     tpp_evaluator_free(scene.evaluator);
 }
 
+/* Millions of buckets would be made before anyone could stop. */
+static void too_small_buckets_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tpp_framework framework;
+        const char *strategy, *where;
+    } cases[] = {{TPP_FRAMEWORK_MEGATRON_LM, "tp=2,mbs=1,zero=1,sp=1,reduce_bucket=100", "strategy.reduce_bucket_size"},
+                 {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "tp=2,mbs=1,zero=2,sp=1,reduce_bucket=1", "strategy.reduce_bucket_size"},
+                 {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "tp=2,mbs=1,zero=1,sp=1,overlap_param_gather=1,allgather_bucket=1",
+                  "strategy.allgather_bucket_size"},
+                 {TPP_FRAMEWORK_MEGATRON_DEEPSPEED, "tp=2,mbs=1,zero=3,sp=1,reduce_bucket=1", "strategy.reduce_bucket_size"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scene scene;
+        struct tpp_simulation *simulation;
+        struct tpp_error err;
+        make_scene(&scene, cases[i].framework, 16, 16);
+        const struct tpp_strategy strategy = shape_strategy(cases[i].strategy, &scene.job);
+        const struct tpp_simulation_options options = tpp_simulation_options_defaults();
+        assert_int_equal(tpp_simulation_new(scene.evaluator, &strategy, &options, &simulation, &err), TPP_E_RANGE);
+        assert_string_equal(err.where, cases[i].where);
+        assert_null(simulation);
+        tpp_evaluator_free(scene.evaluator);
+    }
+}
+
 /* A stage alone waits for nobody: no bubble, and not a little less than none. */
 static void one_stage_has_no_bubble(void **state)
 {
@@ -334,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_out_of_range_are_refused),
         cmocka_unit_test(a_step_that_would_not_fit_in_memory_is_refused),
+        cmocka_unit_test(too_small_buckets_are_refused),
         cmocka_unit_test(one_stage_has_no_bubble),
         cmocka_unit_test(offloaded_activations_lengthen_the_passes),
         cmocka_unit_test(passes_are_reported_stage_by_stage),
