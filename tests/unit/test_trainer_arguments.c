@@ -27,7 +27,7 @@ struct reading {
 static void read_script(struct reading *r, const char *text)
 {
     struct tpp_error err = {.code = TPP_OK};
-    enum tpp_framework framework;
+    enum tpp_framework framework = TPP_FRAMEWORK_HF_TRAINER;
     memset(r, 0, sizeof *r);
     if (tpp_shell_read(text, strlen(text), "t", NULL, 0, &r->script, &err) != TPP_OK ||
         tpp_launch_line_find(r->script, "t", &r->line, &err) != TPP_OK ||
