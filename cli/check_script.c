@@ -8,6 +8,7 @@
 #include "planner/launch/bridge_arguments.h"
 #include "planner/launch/config/accelerate.h"
 #include "planner/launch/deepspeed_arguments.h"
+#include "planner/launch/determinism.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
 #include "planner/launch/swift_config.h"
@@ -311,6 +312,9 @@ static void add_dead(struct tpp_check *check)
         tpp_deepspeed_find_dead(&check->given, &check->settings, &check->problems);
     else if (check->framework == TPP_FRAMEWORK_MEGATRON_LM)
         tpp_megatron_find_dead(&check->given, &check->settings, check->release, &check->problems);
+    else if (check->framework == TPP_FRAMEWORK_MS_SWIFT && !is_trainer(check))
+        tpp_swift_find_refused(&check->given, &check->settings, &check->problems);
+    tpp_determinism_judge(&check->line, &check->given, &check->settings, check->release, &check->problems);
 }
 
 /* FSDP over one rank is no error: PyTorch falls back to NO_SHARD. */

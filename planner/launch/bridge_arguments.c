@@ -56,6 +56,7 @@ static const struct tpp_argument_mapping option_mappings[] = {
     {"--deterministic", TPP_SET_TRUE, HERE(deterministic), NULL},
     {"--expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"--expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
+    {"--deterministic", TPP_SET_GIVEN, HERE(deterministic), NULL},
     {"--global_batch_size", TPP_SET_NUMBER, RULE(global_batch_size), NULL},
     {"--micro_batch_size", TPP_SET_NUMBER, RULE(micro_batch_size), NULL},
     {"--pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(pipeline_parallel), NULL},
@@ -90,6 +91,7 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.cuda_graph_impl", TPP_SET_CHOICE, RULE(cuda_graph), "none|local|transformer_engine|full_iteration"},
     {"model.cuda_graph_modules", TPP_SET_SPECIAL, 0, NULL},
     {"model.cuda_graph_scope", TPP_SET_SPECIAL, 0, NULL},
+    {"model.deterministic_mode", TPP_SET_SWITCH, HERE(deterministic), NULL},
     {"model.cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
     {"model.deterministic_mode", TPP_SET_SWITCH, HERE(deterministic), NULL},
     {"model.expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
@@ -298,6 +300,11 @@ static struct tpp_megatron_settings defaults(const struct tpp_arguments *argumen
                                                                : "bf16_mixed",
                               &s);
     *is_known = tpp_bridge_recipe_apply(recipe, &s.rules);
+    if (strstr(recipe, "_deterministic") != NULL || tpp_argument_find(arguments, "--deterministic") != NULL) {
+        s.deterministic = true; /* recipes/utils/determinism_utils.py */
+        s.cross_entropy_fusion = false;
+        s.rules.tp_comm_overlap = false;
+    }
     return s;
 }
 

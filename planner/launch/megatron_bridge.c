@@ -5,6 +5,7 @@
  * reaches the configuration as ${oc.env:NAME}, so that no character of it is read by the grammar of overrides. */
 #include "planner/launch/bridge_arguments.h"
 #include "planner/launch/bridge_precision.h"
+#include "planner/launch/determinism.h"
 #include "planner/launch/emitter.h"
 #include "planner/launch/graph_modules.h"
 #include "planner/launch/refusal.h"
@@ -310,6 +311,8 @@ static void write_training(struct tpp_script *script, const struct tpp_launch_re
     tpp_script_number(script, "model.hidden_dropout", job->hidden_dropout);
     tpp_script_number(script, "model.attention_dropout", job->attention_dropout);
     write_switch(script, "model.cross_entropy_loss_fusion", request->stack->loss_kernel == TPP_LOSS_FUSED);
+    if (request->stack->deterministic)
+        write_switch(script, "model.deterministic_mode", true);
     write_vocabulary(script, request->stack);
     write_graphs(script, request);
     if (job->mtp_num_layers > 0 || request->model->mtp_num_layers > 0)
@@ -346,6 +349,7 @@ enum tpp_code tpp_launch_emit_megatron_bridge(const struct tpp_launch_request *r
     if (request->stack->cuda_graphs)
         tpp_script_export(script, request, "NCCL_GRAPH_REGISTER", "0",
                           "NCCL's buffers inside of graphs do not stand expandable segments.");
+    tpp_determinism_export(script, request);
     tpp_script_environment(script, request);
     tpp_text_append(script->out, "\n");
     write_recipe(script, request, recipe);

@@ -2,6 +2,7 @@
  * batch and environment (launch formats, sections 1.2, 1.7, 1.8, 9). */
 #include "planner/launch/megatron_lm.h"
 
+#include "planner/launch/determinism.h"
 #include "planner/launch/emitter.h"
 #include "planner/launch/graph_modules.h"
 #include "planner/launch/refusal.h"
@@ -118,6 +119,7 @@ static void write_environment(struct tpp_script *script, const struct tpp_launch
                           "Norm kernels leave room for the collectives that run beside them.");
         tpp_text_append(script->out, "export NVTE_BWD_LAYERNORM_SM_MARGIN=16\n");
     }
+    tpp_determinism_export(script, request);
     tpp_script_environment(script, request);
     tpp_text_append(script->out, "\n");
 }
@@ -349,6 +351,7 @@ static void write_kernels(struct tpp_script *script, const struct tpp_launch_req
     write_implementation(script, s);
     if (s->cuda_graph != TPP_RULE_GRAPH_NONE)
         write_graphs(script, request);
+    tpp_script_flag_if(script, request->stack->deterministic, "--deterministic-mode");
     if (request->stack->loss_kernel != TPP_LOSS_FUSED)
         return;
     tpp_script_flag(script, "--cross-entropy-loss-fusion");
@@ -412,6 +415,8 @@ enum tpp_code tpp_launch_check_megatron_lm(const struct tpp_launch_request *requ
          "stack.current_scaling", "current scaling is there from 0.12 on"},
         {stack->engine == TPP_ENGINE_FSDP2 && stack->fp8_weights, "stack.fp8_weights",
          "its FSDP2 gathers weights in 16 bits"},
+        {stack->deterministic && (stack->loss_kernel == TPP_LOSS_FUSED || request->strategy->tp_comm_overlap),
+         "stack.deterministic", "deterministic mode excludes the fused cross entropy and --tp-comm-overlap"},
     };
     enum tpp_code code = tpp_refusal_first(refusals, sizeof refusals / sizeof *refusals, CANNOT, CHOOSE, err);
     if (code != TPP_OK)

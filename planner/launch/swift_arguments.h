@@ -13,6 +13,10 @@ enum tpp_code tpp_swift_read(struct tpp_shell_words words, const struct tpp_shel
                              struct tpp_arguments *arguments, struct tpp_megatron_settings *out,
                              struct tpp_problems *problems, struct tpp_error *err);
 
+/* Adds what is refused beside the sizes of a plan: SW-2, SW-5, SW-8, SW-10; in swift_findings.c. */
+void tpp_swift_find_refused(const struct tpp_arguments *arguments, const struct tpp_megatron_settings *settings,
+                            struct tpp_problems *problems);
+
 /* The shape that the rules are asked with: the model's, or (NULL) one that every rule of shapes accepts, so that the
  * rules that are left still say what they find. */
 void tpp_swift_set_shape(struct tpp_megatron_settings *settings, const struct tpp_model *model);

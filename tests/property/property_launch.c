@@ -183,6 +183,8 @@ static void random_case(struct tpp_random *random, struct launch_case *c)
     c->job.precision = (enum tpp_precision)PICK(0, 0, 0, 1, 3, 4, 5);
     c->stack.attention = (enum tpp_attention_kernel)PICK(1, 2, 3);
     c->stack.loss_kernel = (enum tpp_loss_kernel)PICK(0, 1);
+    if (PICK(0, 0, 0, 1) == 1)
+        tpp_stack_set_deterministic(&c->stack, &c->hardware.gpu);
     c->hardware.gpu.compute_capability = PICK(8, 9, 10);
     c->hardware.gpu.has_bf16 = true;
     c->hardware.gpu.fp8_flops_per_second = 2e15;
@@ -329,6 +331,7 @@ static void check_same_stack(const struct launch_case *c, const struct tpp_stack
     assert_int_equal(read->fp8_weights, c->stack.fp8_weights);
     assert_int_equal(read->gathered_linear_bytes, c->stack.gathered_linear_bytes);
     assert_int_equal(read->cuda_graphs, c->stack.cuda_graphs);
+    assert_int_equal(read->deterministic, c->stack.deterministic);
     assert_int_equal(read->graph_parts, c->stack.graph_parts);
     assert_int_equal(read->gradient_bytes, c->stack.gradient_bytes);
     assert_int_equal(read->reduce_bytes, c->stack.reduce_bytes);
@@ -478,6 +481,11 @@ static bool predicts_more_tokens(const struct launch_case *c)
     return c->job.mtp_num_layers > 0;
 }
 
+static bool sums_in_one_order(const struct launch_case *c)
+{
+    return c->stack.deterministic;
+}
+
 /* Each must be among the plans that were written. */
 static const struct {
     const char *name;
@@ -493,7 +501,8 @@ static const struct {
             {"offload", offloads},
             {"other dispatchers", dispatches_otherwise},
             {"groups of micro-batches", groups_micro_batches},
-            {"multi-token prediction", predicts_more_tokens}};
+            {"multi-token prediction", predicts_more_tokens},
+            {"deterministic sums", sums_in_one_order}};
 #define NUM_AXES (sizeof axes / sizeof *axes)
 
 static void test_what_is_written_is_the_plan_and_runs(void **state)

@@ -146,6 +146,10 @@ static void random_stack(struct tpp_random *random, const struct reader *reader,
     }
     if (reader->framework == TPP_FRAMEWORK_NEMO) {
         c->stack.vocabulary_multiple = PICK(128, 128, 256);
+        if (PICK(0, 0, 0, 1) == 1) {
+            tpp_stack_set_deterministic(&c->stack, &c->hardware.gpu);
+            c->stack.loss_kernel = TPP_LOSS_UNFUSED;
+        }
         if (c->job.task == TPP_TASK_PRETRAIN && PICK(0, 0, 1) == 1)
             tpp_stack_set_cuda_graphs(
                 &c->stack,
@@ -302,6 +306,7 @@ static void check_same_stack(const struct launch_case *c, const struct tpp_stack
     assert_int_equal(read->cuda_graphs, stack->cuda_graphs);
     assert_int_equal(read->graph_parts, stack->graph_parts);
     assert_int_equal(read->vocabulary_multiple, stack->vocabulary_multiple);
+    assert_int_equal(read->deterministic, stack->deterministic);
     if (read->engine != stack->engine) /* the pipeline engine, by the number of stages */
         return;
     assert_int_equal(read->gradient_bytes, stack->gradient_bytes);
@@ -458,6 +463,15 @@ static void count_axes(const struct launch_case *c, struct axis *axes)
         c->job.mtp_num_layers > 0,
         c->job.gradient_type != TPP_GRADIENT_DEFAULT,
         s->recompute_modules != 0,
+        stack->deterministic,
+        s->context_parallel > 1 && s->context_kind == TPP_CONTEXT_HYBRID,
+        c->model.num_experts > 0 && s->expert_tensor_parallel != s->tensor_parallel,
+        tpp_job_is_adapter(&c->job),
+        c->job.optimizer == TPP_OPTIMIZER_ADAMW_BF16,
+        c->job.optimizer == TPP_OPTIMIZER_ADAMW_8BIT,
+        s->first_stage_layers > 0 || s->last_stage_layers > 0,
+        s->recompute == TPP_RECOMPUTE_FULL && s->recompute_method == TPP_RECOMPUTE_BLOCK,
+        s->offload_layers > 0,
     };
     for (size_t i = 0; i < sizeof is_used / sizeof *is_used; i++)
         axes[i].written[stack->framework] += is_used[i];
@@ -512,6 +526,15 @@ static void test_what_is_written_runs_and_reads_back(void **state)
         {"multi-token prediction", LM_SIDE, {0}},
         {"another type of gradients", LM_SIDE | ZERO_SIDE, {0}},
         {"single modules", LM_SIDE, {0}},
+        {"deterministic sums", 1u << TPP_FRAMEWORK_NEMO, {0}},
+        {"hierarchical context parallelism", 1u << TPP_FRAMEWORK_NEMO, {0}},
+        {"experts cut otherwise than the rest", LM_SIDE | 1u << TPP_FRAMEWORK_MEGATRON_DEEPSPEED, {0}},
+        {"adapters", LM_SIDE | 1u << TPP_FRAMEWORK_HF_TRAINER, {0}},
+        {"moments in bf16", LM_SIDE, {0}},
+        {"moments in 8 bits", 1u << TPP_FRAMEWORK_HF_TRAINER | 1u << TPP_FRAMEWORK_MS_SWIFT, {0}},
+        {"counted ends", LM_SIDE, {0}},
+        {"recomputation of the first layers", LM_SIDE, {0}},
+        {"layers in host memory", 1u << TPP_FRAMEWORK_NEMO, {0}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)

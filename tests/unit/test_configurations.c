@@ -375,6 +375,18 @@ static void test_nanotron_takes_null_and_lists(void **state)
     ask(text, TPP_CONFIG_YAML, 0, &answer);
     check_problem(&answer, "unknown-key", 11);
     tpp_problems_release(&answer.problems);
+    const char *model = strstr(tiny_llama, "general:"), *warmup = strstr(tiny_llama, "lr_warmup_style: linear");
+    snprintf(text, sizeof text,
+             "%.*s- data: {dataset: null, seed: 42}\n  name: Annealing\n  start_training_step: 1\n%s",
+             (int)(model - tiny_llama), tiny_llama, model);
+    ask(text, TPP_CONFIG_YAML, 0, &answer);
+    check_problem(&answer, "NT-7", 7); /* the step of the first stage */
+    tpp_problems_release(&answer.problems);
+    snprintf(text, sizeof text, "%.*slr_warmup_style: cosine%s", (int)(warmup - tiny_llama), tiny_llama,
+             warmup + strlen("lr_warmup_style: linear"));
+    ask(text, TPP_CONFIG_YAML, 0, &answer);
+    check_problem(&answer, "NT-7", 21);
+    tpp_problems_release(&answer.problems);
     snprintf(text, sizeof text, "%.*s    moe_config: 8\n%s", (int)(shape - tiny_llama), tiny_llama, shape);
     ask(text, TPP_CONFIG_YAML, 0, &answer);
     check_problem(&answer, "wrong-value", 11);
@@ -439,7 +451,8 @@ static void test_accelerate_takes_the_file_of_its_questionnaire(void **state)
         "  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: false\n  fsdp_reshard_after_forward: true\n"
         "  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_version: 2\n"
         "machine_rank: 0\nmain_training_function: main\nmixed_precision: no\nnum_machines: 1\nnum_processes: 8\n"
-        "parallelism_config:\n  parallelism_config_cp_backend: torch\n  parallelism_config_cp_comm_strategy: allgather\n"
+        "parallelism_config:\n  parallelism_config_cp_backend: torch\n  parallelism_config_cp_comm_strategy: "
+        "allgather\n"
         "  parallelism_config_cp_size: 4\n  parallelism_config_dp_replicate_size: 1\n"
         "  parallelism_config_dp_shard_size: 2\n  parallelism_config_tp_size: 1\n"
         "rdzv_backend: static\nsame_network: true\nuse_cpu: false\n",
@@ -521,7 +534,8 @@ static void test_a_script_for_torchtitan_writes_its_file_and_starts_it(void **st
 static void test_a_script_for_nanotron_fills_its_file_in_and_starts_it(void **state)
 {
     (void)state;
-    check_script(TPP_FRAMEWORK_NANOTRON, "--config-file", "./nanotron.yaml.filled.yaml", "learning_rate: 3.000000000e-04\n");
+    check_script(TPP_FRAMEWORK_NANOTRON, "--config-file", "./nanotron.yaml.filled.yaml",
+                 "learning_rate: 3.000000000e-04\n");
     check_script(TPP_FRAMEWORK_NANOTRON, "--config-file", "./nanotron.yaml.filled.yaml", "train_steps: 1000\n");
     check_script(TPP_FRAMEWORK_NANOTRON, "--config-file", "./nanotron.yaml.filled.yaml",
                  "dataset_folder: \"/data/`touch trace`\\\"\\n: '\"\n");
@@ -530,8 +544,8 @@ static void test_a_script_for_nanotron_fills_its_file_in_and_starts_it(void **st
 /* What only Megatron-LM's scripts have words for must not be left out in silence. */
 static void check_unwritten(enum tpp_framework framework)
 {
-    static const char *const places[] = {"strategy.dispatch", "strategy.dispatch", "job.mtp_num_layers",
-                                         "strategy.recompute_modules", "job.precision", "job.precision",
+    static const char *const places[] = {"strategy.dispatch",          "strategy.dispatch", "job.mtp_num_layers",
+                                         "strategy.recompute_modules", "job.precision",     "job.precision",
                                          "strategy.last_chunk_less"};
     for (int i = 0; i < 7; i++) {
         struct launch_case c;

@@ -67,7 +67,8 @@ static void test_a_script_becomes_a_plan(void **state)
         "megatron sft \\\n  --model Qwen/Qwen2.5-7B-Instruct --dataset 'a/b#100' c \\\n"
         "  --tensor_model_parallel_size 4 --sequence_parallel true --micro_batch_size 2 \\\n"
         "  --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 \\\n"
-        "  --max_length 8192 --packing true --overlap_grad_reduce True --align_grad_reduce False --no_save_optim true\n",
+        "  --max_length 8192 --packing true --overlap_grad_reduce True --align_grad_reduce False --no_save_optim "
+        "true\n",
         8);
     assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
     assert_int_equal(r.line.ranks_per_node, 8);
@@ -163,6 +164,41 @@ static void test_agrees_with_the_lines(void **state)
     reference_lines_agree(names, sizeof names / sizeof *names, compare);
 }
 
+/* swift/megatron/arguments/megatron_args.py: SW-2, SW-5, SW-8, SW-10. */
+static void test_what_is_refused_beside_the_sizes(void **state)
+{
+    static const struct {
+        const char *options, *code;
+    } cases[] = {
+        {"--recompute_granularity selective --recompute_method uniform", "SW-2"},
+        {"--recompute_granularity full --recompute_method uniform --recompute_num_layers 1", NULL},
+        {"--group_by_length true", "SW-5"},
+        {"--group_by_length true --padding_free false", NULL},
+        {"--save_total_limit 1", "SW-8"},
+        {"--save_total_limit 2 --async_save true", "SW-8"},
+        {"--save_total_limit 2 --async_save false", NULL},
+        {"--freeze_parameters_ratio 0.5 --pipeline_model_parallel_size 2", "SW-8"},
+        {"--freeze_parameters_ratio 0.5", NULL},
+        {"--streaming true", "SW-10"},
+        {"--streaming true --train_iters 100", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reading r;
+        char text[256];
+        snprintf(text, sizeof text, "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen2.5-7B --max_length 4096 %s",
+                 cases[i].options);
+        read_script(&r, text, 8);
+        tpp_swift_find_refused(&r.arguments, &r.settings, &r.problems);
+        print_message("# %s\n", cases[i].options);
+        if (cases[i].code != NULL)
+            assert_non_null(find(&r, cases[i].code));
+        else
+            assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
+        release_reading(&r);
+    }
+}
+
 /* The first training that is found is behind a condition. */
 static void test_a_training_behind_a_condition(void **state)
 {
@@ -199,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_of_the_package_is_its_task),
         cmocka_unit_test(test_a_training_behind_a_condition),
+        cmocka_unit_test(test_what_is_refused_beside_the_sizes),
         cmocka_unit_test(test_a_script_becomes_a_plan),
         cmocka_unit_test(test_switches_and_defaults),
         cmocka_unit_test(test_names_of_release_3),

@@ -79,6 +79,56 @@ static void read_strategy(const struct tpp_nanotron_settings *s, struct tpp_stra
     out->schedule = s->pipeline > 1 && s->engine == NANOTRON_ENGINE_AFAB ? TPP_SCHEDULE_GPIPE : TPP_SCHEDULE_1F1B;
 }
 
+#define RATE(name) "optimizer.learning_rate_scheduler." name
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    while (*words != NULL && strcmp(*words, word) != 0)
+        words++;
+    return *words != NULL;
+}
+
+static const struct tpp_config_entry *stage_key(const struct tpp_config *config, uint32_t stage, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "data_stages.%u.%s", stage, name);
+    return tpp_config_find(config, path);
+}
+
+/* A stage of data that has the name or the first step of one before it. */
+static void judge_stage(const struct tpp_config *config, uint32_t stage, const char *name,
+                        struct tpp_problems *problems)
+{
+    const struct tpp_config_entry *here = stage_key(config, stage, name);
+    for (uint32_t before = 0; here != NULL && before < stage; before++) {
+        const struct tpp_config_entry *other = stage_key(config, before, name);
+        if (other == NULL || strcmp(other->text, here->text) != 0)
+            continue;
+        tpp_problems_add(problems, "NT-7", TPP_SEVERITY_ERROR, here->line, "write another one",
+                         "two data stages have the %s %.60s", name, here->text);
+        return;
+    }
+}
+
+/* NT-7: words of the learning rate, and stages of data. */
+static void judge_schedule(const struct tpp_nanotron_settings *s, const struct tpp_config *config,
+                           struct tpp_problems *problems)
+{
+    static const char *const warmups[] = {"linear", "constant", NULL};
+    static const char *const decays[] = {"linear", "cosine", "1-sqrt", NULL};
+    const struct tpp_config_entry *stages = tpp_config_find(config, "data_stages");
+    if (s->warmup_style != NULL && !is_one_of(s->warmup_style, warmups))
+        tpp_problems_add(problems, "NT-7", TPP_SEVERITY_ERROR, tpp_config_line(config, RATE("lr_warmup_style")),
+                         "write linear or constant", "lr_warmup_style cannot be %.60s", s->warmup_style);
+    if (s->decay_style != NULL && !is_one_of(s->decay_style, decays))
+        tpp_problems_add(problems, "NT-7", TPP_SEVERITY_ERROR, tpp_config_line(config, RATE("lr_decay_style")),
+                         "write linear, cosine or 1-sqrt", "lr_decay_style cannot be %.60s", s->decay_style);
+    for (uint32_t i = 1; stages != NULL && stages->kind == TPP_CONFIG_LIST && i < stages->num_items && i < 64; i++) {
+        judge_stage(config, i, "name", problems);
+        judge_stage(config, i, "start_training_step", problems);
+    }
+}
+
 #define ACCUMULATE "optimizer.accumulate_grad_in_fp32"
 
 static void judge_settings(const struct tpp_nanotron_settings *s, const struct tpp_config *config,
@@ -101,6 +151,7 @@ static void judge_settings(const struct tpp_nanotron_settings *s, const struct t
                          "set " ACCUMULATE " to true",
                          "without fp32 gradients nanotron keeps no fp32 weights and moments either: they are costed "
                          "with them");
+    judge_schedule(s, config, problems);
     if (s->context > 1 && s->attention < NANOTRON_ATTENTION_RING)
         tpp_problems_add(problems, "NT", TPP_SEVERITY_ERROR,
                          tpp_config_line(config, "parallelism.context_parallel_size"),
