@@ -39,8 +39,28 @@ static double product_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm *
  * aiconfigurator tables of H100 SXM have, median 0.552 against 0.619 of the FP8 peak. DeepGEMM's best on the same GPU
  * reach 0.72 (1426 TFLOP/s): a good kernel loses nothing, the usual one a tenth. */
 static const double block_scaling_fraction = 0.89;
+/* Rate of products with a scale for each row over that of products with one scale a tensor [fit on torchao's rowwise step of Llama 3 8B
+ * on H100 against its bf16 and tensorwise ones; held against four rowwise steps of torchtitan, which it leaves 19 to 32 % too fast,
+ * and two of MI300X]. */
+static const double row_scaling_fraction = 0.86;
+/* Traffic of quantising by rows, bytes an element of the first and of the second operand (torchao, testing/training/roofline_utils.py,
+ * "rowwise"). Forward: both read and written once, 2 + 1. The weight again along its columns, which goes through a transposed copy:
+ * 2 + 2, 2 + 1. The weight gradient wants both operands along their other dimension: the transposed copy comes with the first
+ * cast, 2, and is read and written, 2 + 1. */
+static const double row_cast_bytes[][2] = {
+    [TPP_CASTS_FORWARD] = {3, 3}, [TPP_CASTS_DGRAD] = {3, 7}, [TPP_CASTS_WGRAD] = {5, 5}};
 /* One scale of 8 bits for 32 elements. */
 static const double mx_element_bytes = 1 + 1.0 / 32;
+
+/* Bytes an element of the first operand, those of the second included. MXFP8: each of the two operands of each product is read
+ * and written once, 2 + 1 and its scale ("mxfp8_cublas"). */
+static double torchao_cast_bytes(const struct tpp_gemm *gemm)
+{
+    const double mx = 2 + mx_element_bytes, second = gemm->n / gemm->m;
+    if (gemm->number == TPP_NUMBER_MXFP8_APART)
+        return mx + mx * second;
+    return row_cast_bytes[gemm->casts][0] + row_cast_bytes[gemm->casts][1] * second;
+}
 
 /* Twice the peak less what FP8 loses of it, r, for the inner loop alone: a tile's start and its 16-bit result take as long as
  * in bf16, where they weigh as k0 columns,
@@ -57,7 +77,11 @@ static double quantised_seconds(const struct tpp_gpu *gpu, const struct tpp_gemm
     double rate = 2 * gpu->gemm_fp8_fraction, cast_bytes = 3;
     if (gemm->number == TPP_NUMBER_FP8_BLOCK)
         rate *= block_scaling_fraction;
-    if (gemm->number != TPP_NUMBER_FP8)
+    if (gemm->number == TPP_NUMBER_FP8_ROWS)
+        rate *= row_scaling_fraction;
+    if (gemm->number == TPP_NUMBER_FP8_ROWS || gemm->number == TPP_NUMBER_MXFP8_APART)
+        cast_bytes = torchao_cast_bytes(gemm);
+    else if (gemm->number != TPP_NUMBER_FP8)
         cast_bytes = gemm->reuses_copies ? 0 : 2 + 2 * mx_element_bytes;
     const double depth = (gemm->k / rate + gpu->gemm_half_k) / (gemm->k + gpu->gemm_half_k);
     return plain_seconds * depth +

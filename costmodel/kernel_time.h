@@ -14,11 +14,16 @@ enum tpp_gemm_kind {
     TPP_GEMM_WGRAD,   /* weight gradient accumulated into fp32 */
 };
 
+/* Products of a linear layer, whose operands are quantised along different dimensions. */
+enum tpp_casts { TPP_CASTS_FORWARD, TPP_CASTS_DGRAD, TPP_CASTS_WGRAD };
+
 /* Format of the operands of a product. */
 enum tpp_number {
     TPP_NUMBER_PLAIN,     /* element_bytes each */
     TPP_NUMBER_FP8,       /* one scale a tensor */
+    TPP_NUMBER_FP8_ROWS,  /* one scale a row of each operand (torchao's rowwise recipe) */
     TPP_NUMBER_FP8_BLOCK, /* one scale for 1 x 128 or 128 x 128 elements, applied outside the tensor cores */
+    TPP_NUMBER_MXFP8_APART, /* MXFP8 quantised by one kernel for each dimension, the weight too (torchao) */
     TPP_NUMBER_MXFP8,     /* one scale for 32 elements, applied by the tensor cores (Blackwell) */
 };
 
@@ -28,6 +33,7 @@ struct tpp_gemm {
     enum tpp_gemm_kind kind;
     double element_bytes; /* of inputs and output: 2; 4 for fp32 */
     enum tpp_number number; /* cost-model 5.1 "FP8": faster product plus the cast of the first operand */
+    enum tpp_casts casts;   /* torchao's numbers: which product of a linear layer */
     bool reuses_copies;     /* a weight gradient: the block-scaled recipes quantised both operands before */
 };
 

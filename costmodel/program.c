@@ -40,7 +40,7 @@ enum tpp_number tpp_builder_number(const struct tpp_builder *builder)
     case TPP_PRECISION_FP8_BLOCK:
         return TPP_NUMBER_FP8_BLOCK;
     case TPP_PRECISION_MXFP8:
-        return TPP_NUMBER_MXFP8;
+        return builder->stack->framework == TPP_FRAMEWORK_TORCHTITAN ? TPP_NUMBER_MXFP8_APART : TPP_NUMBER_MXFP8;
     default:
         return TPP_NUMBER_PLAIN;
     }
@@ -53,6 +53,18 @@ static bool accumulates_in_product(const struct tpp_stack *stack)
     return stack->gradient_bytes == 4 && !tpp_engine_is_fsdp(stack->engine);
 }
 
+static enum tpp_number linear_number(const struct tpp_builder *builder, enum tpp_section section)
+{
+    const struct tpp_stack *stack = builder->stack;
+    const enum tpp_number number = tpp_builder_number(builder);
+    if (stack->quantised == TPP_QUANTISED_EXPERTS)
+        return TPP_NUMBER_PLAIN;
+    if (number != TPP_NUMBER_FP8 || stack->row_scaling == TPP_ROW_SCALING_NONE)
+        return number;
+    return section == TPP_SECTION_WEIGHT && stack->row_scaling == TPP_ROW_SCALING_PLAIN_GRADIENT ? TPP_NUMBER_PLAIN
+                                                                                                  : TPP_NUMBER_FP8_ROWS;
+}
+
 int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_section section, enum tpp_op_part part,
                      double m, double n, double k)
 {
@@ -61,8 +73,11 @@ int tpp_builder_gemm(struct tpp_builder *builder, const char *name, enum tpp_sec
         .m = m, .n = n, .k = k, .batch = 1,
         .kind = section == TPP_SECTION_WEIGHT && accumulates_in_product(builder->stack) ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
         .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
-        .number = part == TPP_PART_LINEAR ? tpp_builder_number(builder) : TPP_NUMBER_PLAIN,
+        .number = part == TPP_PART_LINEAR ? linear_number(builder, section) : TPP_NUMBER_PLAIN,
         .reuses_copies = section == TPP_SECTION_WEIGHT,
+        .casts = section == TPP_SECTION_FORWARD    ? TPP_CASTS_FORWARD
+                 : section == TPP_SECTION_BACKWARD ? TPP_CASTS_DGRAD
+                                                   : TPP_CASTS_WGRAD,
     };
     return (int)builder->program->num_ops - 1;
 }
@@ -143,16 +158,17 @@ static struct tpp_builder builder_start(const struct tpp_model *model, const str
     return builder;
 }
 
-/* torchtitan's selective policy saves every second product (q, v, gate, down), flash attention's result and what reductions and
+/* torchtitan's selective policy saves every second product (q, v, gate, down), the result of kernels of attention in its list and what reductions and
  * all-to-alls bring; the rest runs again (4.2 E; its _op_sac_save_list). The products' own shares are in their linears. */
-static void mark_unsaved(struct tpp_program *program)
+static void mark_unsaved(struct tpp_program *program, bool repeats_attention)
 {
     for (uint32_t i = 0; i < program->num_ops; i++) {
         struct tpp_op *op = &program->ops[i];
         const bool again = op->kind == TPP_OP_MEMORY || op->kind == TPP_OP_GROUPED_GEMM ||
                            op->kind == TPP_OP_ATTENTION_GEMM ||
                            (op->kind == TPP_OP_COMMUNICATION && op->group == TPP_GROUP_TENSOR &&
-                            op->collective == TPP_ALL_GATHER);
+                            op->collective == TPP_ALL_GATHER) ||
+                           (op->kind == TPP_OP_FLASH_FORWARD && repeats_attention);
         if (again && op->section == TPP_SECTION_FORWARD)
             op->modules |= TPP_MODULE_UNSAVED;
     }
@@ -195,7 +211,7 @@ void tpp_program_build(const struct tpp_model *model, const struct tpp_job *job,
         break;
     }
     if (axes->recompute_modules & TPP_MODULE_UNSAVED)
-        mark_unsaved(program);
+        mark_unsaved(program, stack->policy_repeats_attention);
     if (!builder.frozen)
         program->trainable_parameters = program->parameters;
 }

@@ -81,7 +81,8 @@ static void build_core_tensors(struct tpp_builder *builder)
         break;
     default:
         tpp_builder_kept(builder, "softmax log-sum-exp", TPP_MODULE_CORE_ATTENTION, 4 * heads * n);
-        tpp_builder_tensor(builder, "softmax log-sum-exp", TPP_TENSOR_SELECTED, 4 * heads * n);
+        if (!builder->stack->policy_repeats_attention)
+            tpp_builder_tensor(builder, "softmax log-sum-exp", TPP_TENSOR_SELECTED, 4 * heads * n);
         break;
     }
 }
@@ -119,7 +120,7 @@ void tpp_build_attention_tensors(struct tpp_builder *builder)
     if (builder->job->hidden_dropout > 0)
         tpp_builder_tensor(builder, "attention dropout mask", TPP_TENSOR_SAVED, h * q * n);
     tpp_builder_tensor(builder, "attention kept by policy", TPP_TENSOR_SELECTED,
-                       w * (2 * context + builder->key_width) * n);
+                       w * ((stack->policy_repeats_attention ? 1 : 2) * context + builder->key_width) * n);
     /* Backward: dO, dQ, dK, dV, the fp32 dQ accumulator of flash attention, the gathered norm output (4.4). */
     const bool flash = stack->attention < TPP_FLASH_KERNEL_COUNT;
     const double accumulators =

@@ -124,7 +124,7 @@ static void build_grouped(struct tpp_builder *builder, const char *name, enum tp
         .m = m, .n = n, .k = k, .batch = experts->count,
         .kind = section == TPP_SECTION_WEIGHT ? TPP_GEMM_WGRAD : TPP_GEMM_FORWARD,
         .element_bytes = builder->job->precision == TPP_PRECISION_FP32 ? 4 : 2,
-        .number = tpp_builder_number(builder),
+        .number = builder->stack->quantised == TPP_QUANTISED_LINEARS ? TPP_NUMBER_PLAIN : tpp_builder_number(builder),
         .reuses_copies = section == TPP_SECTION_WEIGHT || (from_epilogue && fuses_experts(builder)),
     };
 }

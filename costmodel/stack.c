@@ -76,6 +76,10 @@ void tpp_stack_defaults(enum tpp_framework framework, const struct tpp_gpu *gpu,
     stack->framework = framework;
     stack->engine = row->engine;
     stack->attention = default_attention(row, gpu);
+    /* torchtitan asks torch for cuDNN's attention first, on all GPUs since its 0.2.0 (pull request 1776). */
+    if (framework == TPP_FRAMEWORK_TORCHTITAN && gpu->compute_capability > 0 &&
+        gpu->flash_forward_fraction[TPP_ATTENTION_FLASH3] > 0)
+        stack->attention = TPP_ATTENTION_FLASH3;
     stack->norm_kernel = stack->activation_kernel = stack->rope_kernel = style;
     if (tpp_framework_is_eager_between_products(framework))
         stack->activation_kernel = stack->rope_kernel = TPP_KERNEL_EAGER;

@@ -53,6 +53,12 @@ enum tpp_graph_part {
     TPP_GRAPH_MLP = 4,       /* mlp, or all of the experts behind the router */
 };
 
+/* Products of an FP8 job that are quantised: all but the head's, or of the linear layers or the experts alone, the others in 16
+ * bits. torchao converts linears and grouped products apart (torchtitan's converters quantize.linear and quantize.grouped_mm). */
+enum tpp_quantised { TPP_QUANTISED_ALL, TPP_QUANTISED_LINEARS, TPP_QUANTISED_EXPERTS };
+/* torchao's rowwise recipes of FP8: one scale a row of each operand; with the weight gradient in 16 bits. */
+enum tpp_row_scaling { TPP_ROW_SCALING_NONE, TPP_ROW_SCALING_ALL, TPP_ROW_SCALING_PLAIN_GRADIENT };
+
 /* Host time of one launch with CUDA_LAUNCH_BLOCKING=1 [fit], 15.5. */
 #define TPP_BLOCKING_LAUNCH_SECONDS 45e-6
 
@@ -90,6 +96,9 @@ struct tpp_stack {
     bool waits_when_padded;           /* experts padded to a capacity are sorted and waited for as others are: Megatron-Core before 0.11 */
     bool fp8_attention;               /* MXFP8: products of attention too (Megatron-Core's fp8_dot_product_attention) */
     bool fp8_head;                    /* MXFP8: products of the output projection too (Megatron-Core's fp8_output_proj) */
+    bool policy_repeats_attention;    /* torchtitan's selective policy does not save cuDNN's attention: before 0.2.1 (pull request 2095) */
+    enum tpp_quantised quantised;
+    enum tpp_row_scaling row_scaling;
     bool current_scaling;             /* FP8 with one scale a tensor: the scale is that of the tensor itself, not of earlier ones */
     double memory_bound_factor;       /* U of 5.3: 1.05 TE and compiled, 1.2 Megatron local, 1.25 eager */
     uint32_t weight_bytes;            /* of one weight in compute: 2; 4 for fp32 */

@@ -23,6 +23,7 @@ static const struct {
     {{"GB200", ""}, "gb200-nvl72", 1},
     {{"GB300", ""}, "gb300-nvl72", 1},
     {{"B300", ""}, "dgx-b300", 1},
+    {{"B200", "power limited"}, "b200-limited", 1},
     {{"B200", ""}, "dgx-b200", 1},
     {{"H200", ""}, "dgx-h200", 1},
     {{"H100", "HBM2e"}, "h100-500w-hbm2e", 1},
@@ -46,6 +47,15 @@ static const struct {
     {{"MI300X", ""}, "mi300x", 1},
     {{"MI325X", ""}, "mi325x", 1},
 };
+
+void tpp_run_gpu_name(const struct tpp_run_facts *facts, char *name, size_t size)
+{
+    if (tpp_run_mentions(facts->gpu, "H100") && tpp_run_mentions(facts->gpu, "not stated") &&
+        tpp_run_mentions(facts->source, "torchao"))
+        snprintf(name, size, "H100-SXM5-96GB-HBM2e");
+    else
+        snprintf(name, size, "%.63s%s", facts->gpu, tpp_run_mentions(facts->notes, "power limited") ? ", power limited" : "");
+}
 
 static bool choose_profile(const char *gpu, struct tpp_run_cluster *cluster)
 {

@@ -4,11 +4,16 @@
 
 #include "costmodel/base/error.h"
 #include "costmodel/runs/run.h"
+#include "costmodel/runs/run_facts.h"
 #include "hwprofiles/hardware.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The GPU's name, with what else the source says of it: its power limit; torchao's benchmarks run on an H100 with 2.4 TB/s, "custom to
+ * Meta's variant" (testing/training/roofline_utils.py), the one of the torchtitan pages. */
+void tpp_run_gpu_name(const struct tpp_run_facts *facts, char *name, size_t size);
 
 /* Chooses the profile by the GPU's name ("A100-SXM4-80GB") and reads the network's text ("8x HDR200 InfiniBand per
  * node"; "" or "single node" = nothing to read). False when no profile is known for the GPU. */

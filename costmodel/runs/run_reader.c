@@ -53,9 +53,11 @@ static bool read_inputs(const struct tpp_run_facts *facts, struct tpp_run_profil
 {
     struct tpp_error err;
     const char *network = facts->network[0] != '\0' ? facts->network : facts->network_assumed;
+    char gpu[96];
+    tpp_run_gpu_name(facts, gpu, sizeof gpu);
     if (!tpp_run_check_facts(facts, run) || !tpp_run_read_model(facts, run))
         return false;
-    if (!tpp_run_cluster_read(facts->gpu, network, facts->num_gpus, facts->gpus_per_node, &run->cluster))
+    if (!tpp_run_cluster_read(gpu, network, facts->num_gpus, facts->gpus_per_node, &run->cluster))
         return tpp_run_skip(run, "no cluster profile for GPU %.80s",
                             facts->gpu[0] == '\0' ? "(not named)" : facts->gpu);
     const struct tpp_hardware *hardware = tpp_run_profiles_find(profiles, run->cluster.profile, &err);

@@ -93,10 +93,26 @@ static bool is_deterministic(const struct tpp_run_facts *facts)
     return notes_have(facts, "deterministic mode=True") || notes_have(facts, "--deterministic-mode");
 }
 
+/* torchao's tables name what is quantised: "mxfp8-linears" and "mxfp8-grouped" (prototype/moe_training/README.md), and scales by row:
+ * "rowwise", "rowwise_with_gw_hp", "rowwise, high-precision grad weight" (docs/source/workflows/training.md). */
+static void set_quantised(const struct tpp_run_facts *facts, struct tpp_stack *stack)
+{
+    const char *detail = facts->precision_detail;
+    if (tpp_run_mentions(facts->source, "-linears") || tpp_run_mentions(detail, "linears only"))
+        stack->quantised = TPP_QUANTISED_LINEARS;
+    else if (tpp_run_mentions(facts->source, "-grouped") || tpp_run_mentions(detail, "grouped GEMMs only"))
+        stack->quantised = TPP_QUANTISED_EXPERTS;
+    if (tpp_run_mentions(detail, "rowwise"))
+        stack->row_scaling = tpp_run_mentions(detail, "gw_hp") || tpp_run_mentions(detail, "high-precision grad")
+                                 ? TPP_ROW_SCALING_PLAIN_GRADIENT
+                                 : TPP_ROW_SCALING_ALL;
+}
+
 void tpp_run_recipe_read(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu, struct tpp_stack *stack)
 {
     if (is_deterministic(facts))
         tpp_stack_set_deterministic(stack, gpu);
+    set_quantised(facts, stack);
     set_recipe_moments(facts, stack);
     set_graphs(facts, stack);
     stack->fused_router = fuses_router(facts);

@@ -197,9 +197,22 @@ static bool lacks_latent_flash(const struct tpp_run_facts *facts, const struct t
            gpu->compute_capability >= 10 && release_of(stack) > 0 && release_of(stack) < LATENT_BLACKWELL_RELEASE;
 }
 
+/* torchtitan has torch try cuDNN's attention first, on Blackwell since its pull request 1196 of May 2025, on all GPUs since 1776 of
+ * October 2025 (models/attention.py). */
+#define TITAN_CUDNN_YEAR 2026
+
+static bool asks_for_cudnn(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu)
+{
+    const bool is_sdpa = facts->attention[0] == '\0' || strcmp(facts->attention, "SDPA") == 0;
+    return tpp_run_framework(facts) == TPP_FRAMEWORK_TORCHTITAN && is_sdpa &&
+           (gpu->compute_capability >= 10 || (gpu->compute_capability > 0 && facts->year >= TITAN_CUDNN_YEAR));
+}
+
 static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *facts, const struct tpp_gpu *gpu)
 {
     enum tpp_attention_kernel kernel;
+    if (asks_for_cudnn(facts, gpu))
+        return cudnn_attention(gpu);
     if (named_attention(facts, gpu, &kernel))
         return kernel;
     const enum tpp_framework framework = tpp_run_framework(facts);
@@ -210,7 +223,7 @@ static enum tpp_attention_kernel choose_attention(const struct tpp_run_facts *fa
     /* Megatron's local layers run its fused scale-mask-softmax (S2, S3, S21); graph compilers fuse theirs. */
     if (!is_flash)
         return is_megatron || compiles_graph(facts) ? TPP_ATTENTION_FUSED_SOFTMAX : TPP_ATTENTION_EAGER;
-    if (framework == TPP_FRAMEWORK_NEMO || (framework == TPP_FRAMEWORK_TORCHTITAN && gpu->compute_capability >= 10))
+    if (framework == TPP_FRAMEWORK_NEMO)
         return cudnn_attention(gpu);
     return facts->year < FLASH2_YEAR ? TPP_ATTENTION_FLASH1 : TPP_ATTENTION_FLASH2;
 }
@@ -356,7 +369,7 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
 }
 
 /* torchtitan compiles blocks where the source says so; the loss with them since its pull request 1033 of April 2025, but not from
- * December 2024 on (commit e8977b0). Its attention is torch's flash-attention 2, on Blackwell cuDNN's (models/attention.py). */
+ * December 2024 on (commit e8977b0). */
 static void set_torchtitan(const struct tpp_run_facts *facts, struct tpp_stack *stack)
 {
     const bool compiles = notes_have(facts, "compile") || tpp_run_mentions(facts->framework, "compile");
@@ -515,6 +528,9 @@ void tpp_run_stack_read(const struct tpp_run_facts *facts, const struct tpp_gpu 
     }
     stack->attention =
         lacks_latent_flash(facts, gpu, stack) ? TPP_ATTENTION_FUSED_SOFTMAX : choose_attention(facts, gpu);
+    /* Its selective policy saves cuDNN's since December 2025. */
+    stack->policy_repeats_attention = stack->framework == TPP_FRAMEWORK_TORCHTITAN &&
+                                      stack->attention == TPP_ATTENTION_FLASH3 && facts->year < TITAN_CUDNN_YEAR;
     stack->synchronous_gather =
         stack->engine == TPP_ENGINE_DEEPSPEED && facts->year > 0 && facts->year <= SYNCHRONOUS_GATHER_YEAR;
     set_stated_dtypes(facts, stack);

@@ -25,7 +25,7 @@ static void the_shipped_profiles_have_these_names(void **state)
     (void)state;
     static const char *const names[] = {
         "a10-pcie",         "a100-80g-pcie",    "a10g-pcie",     "aws-p4d",      "aws-p4de",    "aws-p5",
-        "azure-nd-a100-v4", "azure-nd-h100-v5", "dgx-a100-40g",  "dgx-a100-80g", "dgx-b200",    "dgx-b300",
+        "azure-nd-a100-v4", "azure-nd-h100-v5", "b200-limited", "dgx-a100-40g",  "dgx-a100-80g", "dgx-b200",    "dgx-b300",
         "dgx-h100",         "dgx-h200",         "dgx1-v100-16g",    "dgx1-v100-32g", "gb200-nvl72",  "gb300-nvl72", "gcp-a3-mega",
         "gh200-quad", "h100-500w-hbm2e",  "h100-pcie",        "hgx-h800",      "l40s-pcie",    "mi250", "mi300x", "mi325x", "rtx4090-pcie",
     };

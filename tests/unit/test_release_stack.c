@@ -61,6 +61,18 @@ static void other_frameworks_count_their_own_releases(void **state)
     assert_int_equal(stack_of(TPP_FRAMEWORK_TORCHTITAN, "", TPP_PRECISION_BF16).loss_kernel, TPP_LOSS_COMPILED);
     assert_int_equal(stack_of(TPP_FRAMEWORK_TORCHTITAN, "0.1.0", TPP_PRECISION_BF16).loss_kernel, TPP_LOSS_COMPILED);
     assert_int_equal(stack_of(TPP_FRAMEWORK_TORCHTITAN, "0.0.2", TPP_PRECISION_BF16).loss_kernel, TPP_LOSS_EAGER);
+    static const struct {
+        const char *release;
+        enum tpp_attention_kernel attention;
+        bool repeats;
+    } titans[] = {{"", TPP_ATTENTION_FLASH3, false},      {"0.1.0", TPP_ATTENTION_FLASH2, false},
+                  {"0.2.0", TPP_ATTENTION_FLASH3, true},  {"v0.2.0", TPP_ATTENTION_FLASH3, true},
+                  {"0.2.1", TPP_ATTENTION_FLASH3, false}, {"0.2.2", TPP_ATTENTION_FLASH3, false}};
+    for (size_t i = 0; i < sizeof titans / sizeof titans[0]; i++) { /* cuDNN's attention, and the policy that saves it */
+        const struct tpp_stack stack = stack_of(TPP_FRAMEWORK_TORCHTITAN, titans[i].release, TPP_PRECISION_BF16);
+        assert_int_equal(stack.attention, titans[i].attention);
+        assert_int_equal(stack.policy_repeats_attention, titans[i].repeats);
+    }
     assert_true(stack_of(TPP_FRAMEWORK_HF_TRAINER, "0.5", TPP_PRECISION_BF16).loss_kernel == TPP_LOSS_EAGER);
 }
 

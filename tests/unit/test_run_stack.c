@@ -631,6 +631,69 @@ static void packed_fine_tuning_attends_within_documents(void **state)
     assert_int_equal(tpp_run_packed_document_tokens(&facts), 0);
 }
 
+/* torchtitan's attention: torch's flash kernels until October 2025, but cuDNN's on Blackwell since May, which the selective policy
+ * repeated until December; AMD's GPUs have none. */
+static void torchtitan_asks_for_cudnn(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t year;
+        uint32_t capability;
+        enum tpp_attention_kernel attention;
+        bool repeats;
+    } rows[] = {{2025, 9, TPP_ATTENTION_FLASH2, false}, {2026, 9, TPP_ATTENTION_FLASH3, false},
+                {2025, 10, TPP_ATTENTION_FLASH3, true}, {2026, 10, TPP_ATTENTION_FLASH3, false},
+                {2026, 0, TPP_ATTENTION_FLASH2, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tpp_run_facts facts = facts_of("torchtitan FSDP2 + torchao", rows[i].year);
+        struct tpp_gpu gpu = h100();
+        gpu.compute_capability = rows[i].capability;
+        facts.attention = "SDPA";
+        const struct tpp_stack stack = stack_of(&facts, gpu);
+        assert_int_equal(stack.attention, rows[i].attention);
+        assert_int_equal(stack.policy_repeats_attention, rows[i].repeats);
+    }
+}
+
+static void torchao_names_what_it_quantises(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("torchtitan FSDP2 + torchao", 2025);
+    assert_int_equal(stack_of(&facts, h100()).quantised, TPP_QUANTISED_ALL);
+    facts.source = "torchao moe_training README, Llama4 Scout end-to-end, mxfp8-linears";
+    assert_int_equal(stack_of(&facts, h100()).quantised, TPP_QUANTISED_LINEARS);
+    facts.source = "torchao moe_training README, Llama4 Scout end-to-end, mxfp8-grouped";
+    assert_int_equal(stack_of(&facts, h100()).quantised, TPP_QUANTISED_EXPERTS);
+    assert_int_equal(stack_of(&facts, h100()).row_scaling, TPP_ROW_SCALING_NONE);
+    facts.precision_detail = "fp8 (rowwise, bf16 all-gather)";
+    assert_int_equal(stack_of(&facts, h100()).row_scaling, TPP_ROW_SCALING_ALL);
+    facts.precision_detail = "fp8 (rowwise, high-precision grad weight)";
+    assert_int_equal(stack_of(&facts, h100()).row_scaling, TPP_ROW_SCALING_PLAIN_GRADIENT);
+}
+
+static void a_source_says_more_of_its_gpu(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("torchtitan FSDP2 + torchao", 2025);
+    struct tpp_run_cluster cluster;
+    char name[96];
+    facts.gpu = "H100 (variant not stated)";
+    tpp_run_gpu_name(&facts, name, sizeof name);
+    assert_string_equal(name, "H100 (variant not stated)");
+    facts.source = "torchao docs training.md, NVIDIA H100 table, rowwise";
+    tpp_run_gpu_name(&facts, name, sizeof name);
+    assert_true(tpp_run_cluster_read(name, "", 8, 8, &cluster));
+    assert_string_equal(cluster.profile, "h100-500w-hbm2e");
+    facts.gpu = "B200-SXM6-180GB";
+    tpp_run_gpu_name(&facts, name, sizeof name);
+    assert_true(tpp_run_cluster_read(name, "", 8, 8, &cluster));
+    assert_string_equal(cluster.profile, "dgx-b200");
+    facts.notes = "torch.compile, bs 1; \"power limited B200\"";
+    tpp_run_gpu_name(&facts, name, sizeof name);
+    assert_true(tpp_run_cluster_read(name, "", 8, 8, &cluster));
+    assert_string_equal(cluster.profile, "b200-limited");
+}
+
 static void networks_are_read_from_their_text(void **state)
 {
     (void)state;
@@ -733,6 +796,9 @@ int main(void)
         cmocka_unit_test(overlap_follows_framework_and_notes),
         cmocka_unit_test(oneflow_overlaps_without_tensor_parallelism),
         cmocka_unit_test(packed_fine_tuning_attends_within_documents),
+        cmocka_unit_test(torchtitan_asks_for_cudnn),
+        cmocka_unit_test(torchao_names_what_it_quantises),
+        cmocka_unit_test(a_source_says_more_of_its_gpu),
         cmocka_unit_test(networks_are_read_from_their_text),
         cmocka_unit_test(an_unknown_gpu_has_no_profile),
         cmocka_unit_test(a_cluster_changes_only_what_differs),
