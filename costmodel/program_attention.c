@@ -80,6 +80,8 @@ static void build_core_tensors(struct tpp_builder *builder)
                            (builder->job->attention_dropout > 0 ? 5 : 2) * heads * s * n);
         break;
     default:
+        if (builder->stack->attention_bias)
+            tpp_builder_kept(builder, "attention bias", TPP_MODULE_CORE_ATTENTION, 2 * heads * s * n);
         tpp_builder_kept(builder, "softmax log-sum-exp", TPP_MODULE_CORE_ATTENTION, 4 * heads * n);
         if (!builder->stack->policy_repeats_attention)
             tpp_builder_tensor(builder, "softmax log-sum-exp", TPP_TENSOR_SELECTED, 4 * heads * n);

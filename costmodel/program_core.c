@@ -100,7 +100,10 @@ static void build_flash(struct tpp_builder *builder, const struct core *core, en
                                 ? (double)model->sliding_window_layers / model->num_layers
                                 : 0;
     if (windowed < 1)
-        flash_op(builder, core, "attention", section, core->length, keys, true)->count = 1 - windowed;
+        flash_op(builder, core, "attention", section, core->length, keys, !builder->stack->attention_bias)->count = 1 - windowed;
+    if (builder->stack->attention_bias) /* made by a sum: written; read */
+        tpp_builder_memory(builder, "attention bias", section, TPP_PART_ATTENTION,
+                           (section == TPP_SECTION_FORWARD ? 4 : 2) * core->rows * core->heads * core->length * keys, 1);
     /* Backward of MXFP8 computes what the window masks too: 0.64, 2.08 and 7.4 ms at 2048, 4096 and 8192 tokens where 16 bits take 0.24,
      * 0.47 and 0.91 (gpt-oss on GB200, the tables of kernel_time.c). */
     const bool skips = section == TPP_SECTION_FORWARD || !builder->stack->fp8_attention;

@@ -68,6 +68,8 @@ struct tpp_stack {
     enum tpp_engine engine;
     enum tpp_attention_kernel attention;
     enum tpp_kernel_style norm_kernel, activation_kernel, rope_kernel;
+    bool attention_bias;              /* flash attention gets a dense 16-bit mask of every head: the whole square is computed, and the mask made,
+                                         read in both passes and kept (PaddleNLP with ALiBi) */
     bool softmax_in_place;            /* eager attention fills its mask into the fp32 scores (Aleph-Alpha/scaling) */
     bool recomputes_head;             /* full recomputation runs the final norm and the head again too, not the loss */
     enum tpp_loss_kernel loss_kernel;

@@ -404,6 +404,13 @@ static void set_aleph_alpha(struct tpp_stack *stack)
     stack->nic_ring_efficiency_fraction = 0.25;
 }
 
+/* Baichuan's 13B models have ALiBi, its 7B are rotary. */
+static bool has_alibi(const struct tpp_run_facts *facts)
+{
+    return strcmp(facts->model.position, "alibi") == 0 || tpp_run_mentions(facts->model.name, "bloom") ||
+           (tpp_run_mentions(facts->model.name, "baichuan") && tpp_run_mentions(facts->model.name, "13b"));
+}
+
 /* Plain PyTorch tensor parallelism (15.1, 15.4): exposed all-reduces, eager kernels; at half the NVLink rate where the source
  * does not say which reductions there are.
  * S19 (Aleph Alpha scaling): gathered logits; a fused RMSNorm where the sheet names "RMS kernel"; gate and up are linears of
@@ -411,6 +418,8 @@ static void set_aleph_alpha(struct tpp_stack *stack)
  * S22 (InternEvo): apex RMSNorm, flash-attention's rotary kernel, vocabulary-parallel head; bf16 gradients.
  * Paddle's tensor parallelism ends in a cross entropy split by vocabulary too; each of its ColumnParallelLinear copies its
  * input and reduces the gradient of it (c_identity: distributed/fleet/layers/mpu/mp_ops.py, TensorCopy of the kernel).
+ * PaddleNLP adds ALiBi to the mask of every head and hands that to flash attention, which then is not causal
+ * (paddlenlp/transformers/llama/fusion_ops.py).
  * PaddleNLP's pre-training configurations set use_fused_rms_norm and use_fused_rope (llm/{llama,qwen,baichuan}/pretrain-*.json of
  * November 2023). */
 static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack)
@@ -427,6 +436,7 @@ static void set_other(const struct tpp_run_facts *facts, struct tpp_stack *stack
     stack->norm_kernel = has_fused_norm ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->activation_kernel = is_plain_gpt ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->rope_kernel = is_internevo || is_paddlenlp ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
+    stack->attention_bias = is_paddlenlp && has_alibi(facts);
     stack->lm_head_output = is_internevo || is_paddle ? TPP_LM_HEAD_VOCABULARY_PARALLEL : TPP_LM_HEAD_GATHERED;
     if (framework_has(facts, "Aleph Alpha"))
         set_aleph_alpha(stack);

@@ -93,7 +93,6 @@ static const struct tpp_argument_mapping key_mappings[] = {
     {"model.cuda_graph_scope", TPP_SET_SPECIAL, 0, NULL},
     {"model.deterministic_mode", TPP_SET_SWITCH, HERE(deterministic), NULL},
     {"model.cross_entropy_loss_fusion", TPP_SET_SWITCH, HERE(cross_entropy_fusion), NULL},
-    {"model.deterministic_mode", TPP_SET_SWITCH, HERE(deterministic), NULL},
     {"model.expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"model.expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
     {"model.hierarchical_context_parallel_sizes", TPP_SET_SPECIAL, 0, NULL},

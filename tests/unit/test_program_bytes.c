@@ -344,6 +344,25 @@ static void the_selective_policy_may_not_know_the_attention(void **state)
     }
 }
 
+/* Flash attention under a dense mask: on two ranks 16 heads of three sequences have 3 x 16 x 1024^2 scores, 2 B each: written and read
+ * forward, read backward, kept. */
+static void a_mask_of_every_head_is_made_and_read(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, TPP_FRAMEWORK_OTHER);
+    build(&scene, TPP_LAYER_DECODER);
+    check_traffic(&scene, "attention bias", 0, 0);
+    scene.stack.attention_bias = true;
+    build(&scene, TPP_LAYER_DECODER);
+    const double scores = 3.0 * HEADS / RANKS * 1024 * 1024;
+    check_traffic(&scene, "attention bias", 4 * scores, 2 * scores);
+    CHECK_NUMBER(kept(&scene, "attention bias"), 2 * scores, 0);
+    for (uint32_t i = 0; i < scene.program.num_ops; i++)
+        if (scene.program.ops[i].kind == TPP_OP_FLASH_FORWARD)
+            assert_false(scene.program.ops[i].attention.causal);
+}
+
 /* torchao converts linear layers and grouped products apart, and scales by rows with or without the weight gradient. */
 static void torchao_quantises_what_it_is_told_to(void **state)
 {
@@ -482,6 +501,7 @@ int main(void)
         cmocka_unit_test(the_selective_policy_saves_products_of_every_precision),
         cmocka_unit_test(products_of_a_quantised_head_are_the_layers),
         cmocka_unit_test(the_selective_policy_may_not_know_the_attention),
+        cmocka_unit_test(a_mask_of_every_head_is_made_and_read),
         cmocka_unit_test(torchao_quantises_what_it_is_told_to),
         cmocka_unit_test(inputs_of_fp8_products_are_kept_in_a_byte),
         cmocka_unit_test(quantised_weights_are_read_in_every_pass),

@@ -655,6 +655,19 @@ static void torchtitan_asks_for_cudnn(void **state)
     }
 }
 
+/* Baichuan2-13B has ALiBi, the 7B is rotary; PaddleNLP makes a mask of it. */
+static void paddlenlp_makes_a_mask_of_alibi(void **state)
+{
+    (void)state;
+    struct tpp_run_facts facts = facts_of("PaddleNLP (AMP O2)", 2023);
+    facts.model.name = "baichuan-inc/Baichuan2-13B-Base";
+    assert_true(stack_of(&facts, a100()).attention_bias);
+    facts.model.name = "baichuan-inc/Baichuan2-7B-Base";
+    assert_false(stack_of(&facts, a100()).attention_bias);
+    facts.model.position = "alibi";
+    assert_true(stack_of(&facts, a100()).attention_bias);
+}
+
 static void torchao_names_what_it_quantises(void **state)
 {
     (void)state;
@@ -797,6 +810,7 @@ int main(void)
         cmocka_unit_test(oneflow_overlaps_without_tensor_parallelism),
         cmocka_unit_test(packed_fine_tuning_attends_within_documents),
         cmocka_unit_test(torchtitan_asks_for_cudnn),
+        cmocka_unit_test(paddlenlp_makes_a_mask_of_alibi),
         cmocka_unit_test(torchao_names_what_it_quantises),
         cmocka_unit_test(a_source_says_more_of_its_gpu),
         cmocka_unit_test(networks_are_read_from_their_text),
