@@ -271,6 +271,20 @@ static void bridge_keeps_experts_whole(void **state)
         read_one(replaced(framework, experts, "Aleph Alpha scaling", "Megatron-Bridge")).strategy.expert_tensor_parallel, 1);
 }
 
+/* Two of eight experts on each of four ranks, two choices: 4 * min(1, 2 / 2) of the average; on eight ranks 8 * 1 / 2. */
+static void what_no_router_balances_meets_on_one_rank(void **state)
+{
+    (void)state;
+    static const char moe[] = "\"moe\":{\"experts\":8,\"topk\":2,\"moe_ffn\":1024,\"shared\":0,\"dense_layers\":0,\"moe_layer_freq\":1}";
+    char experts[ROW_SIZE], four[ROW_SIZE], eight[ROW_SIZE], noted[ROW_SIZE];
+    replaced(experts, layouts_row, "\"moe\":null", moe);
+    replaced(four, experts, "\"ep\":1", "\"ep\":4");
+    replaced(eight, experts, "\"ep\":1", "\"ep\":8");
+    CHECK_NUMBER(read_one(four).job.expert_imbalance, 1, 0);
+    CHECK_NUMBER(read_one(replaced(noted, four, "kernel:", "routing not forced, kernel:")).job.expert_imbalance, 4, 0);
+    CHECK_NUMBER(read_one(replaced(noted, eight, "kernel:", "routing not forced, kernel:")).job.expert_imbalance, 4, 0);
+}
+
 /* 60 layers on 8 stages: balanced by the sheets' own stack; 62 in Megatron: embedding and loss count as one each. */
 static void uneven_layers_are_split_as_the_engine_does(void **state)
 {
@@ -395,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_complete_row_becomes_all_inputs),
+        cmocka_unit_test(what_no_router_balances_meets_on_one_rank),
         cmocka_unit_test(adapters_sit_where_the_recipe_puts_them),
         cmocka_unit_test(alternate_layers_have_the_window),
         cmocka_unit_test(memory_is_read_in_the_unit_of_its_tool),

@@ -672,6 +672,11 @@ static void torchao_names_what_it_quantises(void **state)
 {
     (void)state;
     struct tpp_run_facts facts = facts_of("torchtitan FSDP2 + torchao", 2025);
+    facts.notes = "torch.compile, bs 1, 100 steps";
+    facts.gpu = "H100 (variant not stated)"; /* its table of H100: torchtitan 0.0.2, whose loss is not compiled */
+    assert_int_equal(stack_of(&facts, h100()).loss_kernel, TPP_LOSS_COMPILED);
+    facts.source = "torchao docs training.md, NVIDIA H100 table, rowwise";
+    assert_int_equal(stack_of(&facts, h100()).loss_kernel, TPP_LOSS_EAGER);
     assert_int_equal(stack_of(&facts, h100()).quantised, TPP_QUANTISED_ALL);
     facts.source = "torchao moe_training README, Llama4 Scout end-to-end, mxfp8-linears";
     assert_int_equal(stack_of(&facts, h100()).quantised, TPP_QUANTISED_LINEARS);
