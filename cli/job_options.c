@@ -115,7 +115,7 @@ const struct tpp_option tpp_pin_options[] = {
      .help = "how context-parallel ranks exchange keys and values"},
     {"expert-parallel", 0, TPP_OPTION_COUNT, PIN(expert_parallel), "N", .min = 1, .max = TPP_JOB_MAX_GPUS,
      .help = "expert-parallel size"},
-    {"dispatch", 0, TPP_OPTION_CHOICE, PIN(dispatch), .choices = "all-to-all|deepep|hybridep",
+    {"dispatch", 0, TPP_OPTION_CHOICE, PIN(dispatch), .choices = "all-to-all|deepep|hybridep|all-gather",
      .help = "how tokens reach experts on other ranks: every copy by itself, or once to each node"},
     {"expert-overlap", 0, TPP_OPTION_CHOICE, PIN(expert_overlap), .choices = "off|on",
      .help = "dispatch and combine run beside the compute of another micro-batch"},

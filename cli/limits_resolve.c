@@ -82,7 +82,7 @@ enum tpp_code tpp_limits_resolve(const struct tpp_pin_arguments *arguments, stru
     limits->allgather_bucket_size = arguments->allgather_bucket_size;
     limits->sequence_parallel = pin_of_choice("off|on", arguments->sequence_parallel);
     limits->context_kind = pin_of_choice("ring|all-gather|ulysses|hybrid", arguments->context_kind);
-    limits->dispatch = pin_of_choice("all-to-all|deepep|hybridep", arguments->dispatch);
+    limits->dispatch = pin_of_choice("all-to-all|deepep|hybridep|all-gather", arguments->dispatch);
     limits->expert_overlap = pin_of_choice("off|on", arguments->expert_overlap);
     limits->schedule = pin_of_choice(TPP_SCHEDULE_WORDS, arguments->schedule);
     limits->shared_overlap = pin_of_choice("off|on", arguments->shared_overlap);

@@ -104,17 +104,22 @@ static const struct launches router_launches = {27, 14};
 static const struct launches fused_router_launches = {8, 7};
 
 /* The host learns how much arrives before it sends: token_dispatcher.py, preprocess: sums 6, casts and copies 3, the
- * gather of counts 1, four copies to the host; DeepEP's layout 1 and maps of indices 3; HybridEP's metadata 2 and scan 1. */
+ * gather of counts 1, four copies to the host; DeepEP's layout 1 and maps of indices 3; HybridEP's metadata 2 and scan 1. Gathered
+ * tokens: the local parts of map and probabilities 2, their sum, its cast and the copy to the host 3. */
 static double preprocess_launches(enum tpp_dispatch dispatch, bool is_padded)
 {
     if (is_padded)
         return 0;
-    return dispatch == TPP_DISPATCH_ALL_TO_ALL ? 14 : dispatch == TPP_DISPATCH_DEEPEP ? 4 : 3;
+    return dispatch == TPP_DISPATCH_ALL_TO_ALL   ? 14
+           : dispatch == TPP_DISPATCH_ALL_GATHER ? 5
+           : dispatch == TPP_DISPATCH_DEEPEP     ? 4
+                                                 : 3;
 }
 
 /* All-to-all: row map 3 and permutation 1, tokens and probabilities 2, chunks sorted by expert 2; back: sort 2, exchange 1,
  * un-permutation 1. DeepEP: dispatch 3 with its notification, permutation 4; un-permutation 1, combine 2. HybridEP permutes
- * as it sends: 2 and 2. Backward runs the same with the maps known. */
+ * as it sends: 2 and 2. Gathered tokens: map, probabilities and tokens 3, row map 3 and permutation 1; un-permutation 2, reduction 1.
+ * Backward runs the same with the maps known. */
 static struct launches exchange_launches(enum tpp_dispatch dispatch)
 {
     switch (dispatch) {
@@ -122,6 +127,8 @@ static struct launches exchange_launches(enum tpp_dispatch dispatch)
         return (struct launches){12, 9};
     case TPP_DISPATCH_DEEPEP:
         return (struct launches){10, 7};
+    case TPP_DISPATCH_ALL_GATHER:
+        return (struct launches){10, 6};
     default:
         return (struct launches){4, 4};
     }

@@ -2,11 +2,15 @@
  * "Grouped GEMM", 7 "EP"). */
 #include "costmodel/program_parts.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Sizes on one rank. */
 struct experts {
     double own_tokens;     /* tokens of the micro-batch that this rank routes: n_q */
     double routed;         /* token copies that leave it, and on average arrive: n_q k */
     double arriving;       /* what the network brings: the copies, or each token once for the rank's experts */
+    double gathered;       /* ALL_GATHER: tokens of all ranks of the group, which each of them gets; else 0 */
     struct tpp_token_dispatch dispatch; /* bytes 0: NCCL's all-to-all of copies */
     double rows;           /* rows of one local expert's product */
     double count;          /* local experts, E / e */
@@ -32,7 +36,9 @@ static struct experts experts_start(const struct tpp_builder *builder)
     if (experts.rows < 1)
         experts.rows = 1;
     experts.arriving = experts.routed;
-    if (axes->dispatch != TPP_DISPATCH_ALL_TO_ALL) {
+    if (axes->dispatch == TPP_DISPATCH_ALL_GATHER) {
+        experts.gathered = axes->expert_parallel > 1 ? own * axes->expert_parallel : 0;
+    } else if (axes->dispatch != TPP_DISPATCH_ALL_TO_ALL) {
         experts.dispatch = (struct tpp_token_dispatch){
             .bytes = builder->stack->weight_bytes * own * load * builder->hidden,
             .experts_per_token = model->experts_per_token,
@@ -95,13 +101,14 @@ void tpp_build_moe_tensors(struct tpp_builder *builder)
     tpp_builder_kept(builder, "expert in", TPP_MODULE_MOE, w * experts.in_width * rows);
     tpp_builder_kept(builder, "expert activation", TPP_MODULE_MOE | TPP_MODULE_EXPERT_ACTIVATION,
                      tpp_builder_input_bytes(builder) * experts.out_width * rows);
-    tpp_builder_kept(builder, "tokens before the combine", TPP_MODULE_MOE, w * h * experts.routed);
+    if (experts.gathered == 0) /* else rows of the second product are added and dropped */
+        tpp_builder_kept(builder, "tokens before the combine", TPP_MODULE_MOE, w * h * experts.routed);
     tpp_builder_kept(builder, "shared expert", TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS, w * (in + 1) * shared);
     if (builder->program->axes.shared_overlap && builder->sequence_parallel && shared > 0)
         tpp_builder_kept(builder, "shared expert input", TPP_MODULE_MOE | TPP_MODULE_SHARED_EXPERTS,
                          tpp_builder_input_bytes(builder) * h * builder->tokens);
     tpp_builder_tensor(builder, "expert gradients", TPP_TENSOR_BACKWARD_MLP, w * experts.in_width * rows);
-    tpp_builder_tensor(builder, "permutation workspace", TPP_TENSOR_BACKWARD_MLP, w * h * (experts.routed + rows));
+    tpp_builder_tensor(builder, "permutation workspace", TPP_TENSOR_BACKWARD_MLP, w * h * (fmax(experts.routed, experts.gathered * builder->program->axes.expert_tensor_parallel) + rows));
 }
 
 /* A layer without capacity is captured whole only when no count of tokens comes to the host: its products read them on the GPU,
@@ -131,11 +138,15 @@ static void build_grouped(struct tpp_builder *builder, const char *name, enum tp
 
 /* Permuting and un-permuting move about 4 x 4 n k h bytes a pass at half of the HBM rate (7 "EP"). What arrives once for
  * all experts of a rank is read once and written once for each, and the other way round: 2 x (n k + arriving) rows of
- * 2 bytes. */
+ * 2 bytes. Of gathered tokens a rank picks rows, 2 + 2 bytes, and adds them into zeros for all, 2 bytes of these, 2 + 4 of
+ * a row; backward the other way round. */
 static void build_permute(struct tpp_builder *builder, enum tpp_section section, const struct experts *experts)
 {
     const bool once = experts->dispatch.bytes > 0;
-    const double bytes = once ? 4 * (experts->routed + experts->arriving) : 16 * experts->routed;
+    const double rows = experts->rows * experts->count, et = builder->program->axes.expert_tensor_parallel;
+    const double bytes = experts->gathered > 0 ? 10 * rows + 2 * experts->gathered * et
+                         : once                ? 4 * (experts->routed + experts->arriving)
+                                               : 16 * experts->routed;
     const int op =
         tpp_builder_memory(builder, "permute", section, TPP_PART_POINTWISE, bytes * builder->hidden, once ? 2 : 4);
     builder->program->ops[op].rate_fraction = 0.5;
@@ -146,12 +157,29 @@ struct beside {
     uint32_t first, count;
 };
 
+/* All tokens of the group to each rank with the router's map and probabilities, 1 and 4 bytes an expert; results, and back the
+ * gradients of tokens and probabilities, reduced and scattered. */
+static void build_gathered_exchange(struct tpp_builder *builder, const char *name, enum tpp_section section,
+                                    const struct experts *experts, enum tpp_collective collective, bool has_scores)
+{
+    const bool forward = section == TPP_SECTION_FORWARD;
+    const double scores = has_scores ? (forward ? 5.0 : 4.0) * builder->model->num_experts : 0;
+    const double bytes = experts->gathered * (builder->stack->weight_bytes * builder->hidden + scores);
+    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT, collective, bytes, TPP_NO_OP);
+    tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT_TENSOR, collective,
+                           bytes * builder->program->axes.expert_tensor_parallel, TPP_NO_OP);
+}
+
 /* Dispatch and combine; over the expert-tensor ranks what arrived is gathered and the results are summed. */
 static void build_exchange(struct tpp_builder *builder, const char *name, enum tpp_section section,
                            const struct experts *experts, enum tpp_collective tensor_collective, struct beside beside)
 {
     const double w = builder->stack->weight_bytes, h = builder->hidden;
     const uint32_t before = builder->program->num_ops;
+    if (experts->gathered > 0) {
+        build_gathered_exchange(builder, name, section, experts, tensor_collective, strcmp(name, "dispatch") == 0);
+        return;
+    }
     tpp_builder_collective(builder, name, section, TPP_GROUP_EXPERT, TPP_ALL_TO_ALL, w * experts->arriving * h,
                            beside.count > 0 ? (int)beside.first : TPP_NO_OP);
     if (builder->program->num_ops > before) {

@@ -272,8 +272,8 @@ const char *tpp_context_kind_name(enum tpp_context_kind kind)
 
 const char *tpp_dispatch_name(enum tpp_dispatch dispatch)
 {
-    static const char *const names[] = {"all-to-all", "deepep", "hybridep"};
-    return (unsigned)dispatch <= TPP_DISPATCH_HYBRIDEP ? names[dispatch] : NULL;
+    static const char *const names[] = {"all-to-all", "deepep", "hybridep", "all-gather"};
+    return (unsigned)dispatch <= TPP_DISPATCH_ALL_GATHER ? names[dispatch] : NULL;
 }
 
 const char *tpp_vocabulary_parallel_name(enum tpp_vocabulary_parallel kind)

@@ -43,7 +43,10 @@ enum tpp_schedule {
 enum tpp_context_kind { TPP_CONTEXT_RING, TPP_CONTEXT_ALL_GATHER, TPP_CONTEXT_ULYSSES, TPP_CONTEXT_HYBRID };
 /* How tokens reach their experts. ALL_TO_ALL sends every copy of a token by itself (NCCL). DEEPEP and HYBRIDEP send a token
  * once to each node that has one of its experts and forward it over NVLink, once to each rank there. */
-enum tpp_dispatch { TPP_DISPATCH_ALL_TO_ALL, TPP_DISPATCH_DEEPEP, TPP_DISPATCH_HYBRIDEP };
+/* How tokens reach experts on other ranks: each copy to its expert; each token once to a rank, or to a node and on from there;
+ * ALL_GATHER, Megatron's default without --moe-token-dispatcher-type: all tokens of the group to every rank, which picks those of
+ * its experts and adds its results into all, reduced and scattered back (MoEAllGatherTokenDispatcher). */
+enum tpp_dispatch { TPP_DISPATCH_ALL_TO_ALL, TPP_DISPATCH_DEEPEP, TPP_DISPATCH_HYBRIDEP, TPP_DISPATCH_ALL_GATHER };
 enum tpp_offload { TPP_OFFLOAD_NONE, TPP_OFFLOAD_OPTIMIZER };
 /* Embedding and output head cut by vocabulary over the stages of a pipeline too, so that every stage does its share of them
  * (Yeung, Qi, Lin, Wan 2025, "Balancing Pipeline Parallelism with Vocabulary Parallelism", arXiv 2411.05288). Beside F and
@@ -130,7 +133,7 @@ enum tpp_code tpp_strategy_check(const struct tpp_strategy *strategy, const stru
 
 /* "tp=4,pp=2,vp=1,dp=4,cp=1,ep=1,mbs=2,zero=1,recompute=selective,sp=1,...". Keys: tp pp vp dp cp ep etp mbs gas (number of
  * micro-batches) zero sp cp_kind (ring|all-gather|ulysses|hybrid) ulysses recompute (none|selective|full)
- * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep) ep_overlap
+ * recompute_modules (core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts) dispatch (all-to-all|deepep|hybridep|all-gather) ep_overlap
  * shared_overlap
  * recompute_method (uniform|block) recompute_layers schedule (tpp_schedule_name) vp_group first_layers last_layers
  * account_embedding account_loss last_chunk_less shard reduce_bucket allgather_bucket overlap_grad_reduce overlap_param_gather
@@ -156,7 +159,7 @@ bool tpp_schedule_pairs_passes(enum tpp_schedule schedule);
 /* Copies of the model that the stages of a pipeline hold: 2 with dualpipe, where stage r also holds the layers of stage p-1-r
  * and every layer sees half of the micro-batches; else 1. */
 uint32_t tpp_schedule_model_copies(enum tpp_schedule schedule);
-const char *tpp_dispatch_name(enum tpp_dispatch dispatch);             /* "all-to-all", "deepep", "hybridep" */
+const char *tpp_dispatch_name(enum tpp_dispatch dispatch);             /* "all-to-all", "deepep", "hybridep", "all-gather" */
 /* Name of one TPP_MODULE_* bit: "core_attn", "moe_act", ...; NULL when it is none. */
 const char *tpp_recompute_module_name(uint32_t bit);
 bool tpp_recompute_module_parse(const char *text, uint32_t *bit);

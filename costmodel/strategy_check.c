@@ -187,6 +187,10 @@ static enum tpp_code check_experts(const struct tpp_strategy *s, const struct tp
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.expert_overlap", "set ep above 1, or drop ep_overlap",
                         "there is no dispatch to overlap with ep = 1");
     }
+    if (s->dispatch == TPP_DISPATCH_ALL_GATHER && (s->expert_overlap || s->shared_overlap)) {
+        return tpp_fail(err, TPP_E_STRATEGY, "strategy.dispatch", "choose another dispatch, or drop the overlap",
+                        "all-gathers of tokens run beside nothing");
+    }
     if (s->shared_overlap && (e == 1 || model->shared_expert_hidden_size == 0)) {
         return tpp_fail(err, TPP_E_STRATEGY, "strategy.shared_overlap", "drop shared_overlap",
                         e == 1 ? "there is no dispatch to overlap with ep = 1" : "the model has no shared experts");

@@ -70,7 +70,7 @@ static const struct field fields[] = {
     FIELD("overlap_param_gather", FIELD_BOOL, overlap_param_gather, false, "0 or 1"),
     FIELD("align_grad_reduce", FIELD_BOOL, align_grad_reduce, false, "0 or 1"),
     FIELD("tp_overlap", FIELD_BOOL, tp_comm_overlap, false, "0 or 1"),
-    FIELD("dispatch", FIELD_DISPATCH, dispatch, false, "all-to-all, deepep or hybridep"),
+    FIELD("dispatch", FIELD_DISPATCH, dispatch, false, "all-to-all, deepep, hybridep or all-gather"),
     FIELD("ep_overlap", FIELD_BOOL, expert_overlap, false, "0 or 1"),
     FIELD("shared_overlap", FIELD_BOOL, shared_overlap, false, "0 or 1"),
     FIELD("offload", FIELD_OFFLOAD, offload, false, "none or optimizer"),

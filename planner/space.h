@@ -93,7 +93,7 @@ struct tpp_space_cell {
         num_recomputes, num_tp_overlaps, num_offloads, num_depths;
     struct tpp_space_context contexts[8];
     struct tpp_space_experts experts[TPP_SPACE_MAX_VALUES];
-    struct tpp_space_exchange exchanges[9];
+    struct tpp_space_exchange exchanges[10]; /* plain, overlapped and with shared experts beside; gathers plain alone */
     bool sequence_parallel[2];
     struct tpp_space_split splits[TPP_SPACE_MAX_VALUES];
     uint32_t micro_batch_sizes[TPP_SPACE_MAX_VALUES];

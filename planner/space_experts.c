@@ -25,6 +25,8 @@ static bool has_dispatch(const struct tpp_space *space, enum tpp_dispatch dispat
 {
     if (dispatch == TPP_DISPATCH_ALL_TO_ALL)
         return true;
+    if (dispatch == TPP_DISPATCH_ALL_GATHER)
+        return tpp_space_is_megatron_core(space);
     return tpp_space_is_megatron_core(space) &&
            space->release >= (dispatch == TPP_DISPATCH_DEEPEP ? TPP_RELEASE_0_12 : TPP_RELEASE_0_16);
 }
@@ -34,7 +36,7 @@ static bool has_dispatch(const struct tpp_space *space, enum tpp_dispatch dispat
 static bool is_usual(const struct tpp_space *space, enum tpp_dispatch dispatch)
 {
     const bool joins_more = space->gpus_per_node > 8;
-    return dispatch == TPP_DISPATCH_ALL_TO_ALL || joins_more == (dispatch == TPP_DISPATCH_HYBRIDEP);
+    return dispatch == TPP_DISPATCH_ALL_TO_ALL || (dispatch != TPP_DISPATCH_ALL_GATHER && joins_more == (dispatch == TPP_DISPATCH_HYBRIDEP));
 }
 
 static bool tries_dispatch(const struct tpp_space *space, enum tpp_dispatch dispatch)
@@ -48,6 +50,8 @@ static bool tries_dispatch(const struct tpp_space *space, enum tpp_dispatch disp
  * less, unless more is asked for. */
 static bool tries_overlap(const struct tpp_space *space, enum tpp_dispatch dispatch, bool overlap)
 {
+    if (overlap && dispatch == TPP_DISPATCH_ALL_GATHER)
+        return false;
     if (!tpp_pin_is_free(space->limits.expert_overlap))
         return tpp_pin_allows(space->limits.expert_overlap, overlap);
     const bool is_asked = space->limits.full_space || !tpp_pin_is_free(space->limits.dispatch);
@@ -59,7 +63,7 @@ static bool tries_overlap(const struct tpp_space *space, enum tpp_dispatch dispa
  * request; not together with the other overlap (ML-80). */
 static bool tries_shared(const struct tpp_space *space, enum tpp_dispatch dispatch, bool overlap, bool shared)
 {
-    if (shared && (overlap || space->model->shared_expert_hidden_size == 0))
+    if (shared && (overlap || dispatch == TPP_DISPATCH_ALL_GATHER || space->model->shared_expert_hidden_size == 0))
         return false;
     if (!tpp_pin_is_free(space->limits.shared_overlap))
         return tpp_pin_allows(space->limits.shared_overlap, shared);
@@ -83,7 +87,7 @@ void tpp_space_add_exchanges(const struct tpp_space *space, struct tpp_space_cel
         cell->exchanges[cell->num_exchanges++] = (struct tpp_space_exchange){TPP_DISPATCH_ALL_TO_ALL, false, false};
         return;
     }
-    for (int i = TPP_DISPATCH_ALL_TO_ALL; i <= TPP_DISPATCH_HYBRIDEP; i++) {
+    for (int i = TPP_DISPATCH_ALL_TO_ALL; i <= TPP_DISPATCH_ALL_GATHER; i++) {
         const enum tpp_dispatch dispatch = (enum tpp_dispatch)i;
         if (!tries_dispatch(space, dispatch))
             continue;

@@ -57,7 +57,7 @@ static enum tpp_code check_pins(const struct tpp_space_limits *limits, struct tp
         {"limits.context_kind", limits->context_kind, 0, TPP_CONTEXT_HYBRID},
         {"limits.offload", limits->offload, 0, TPP_OFFLOAD_OPTIMIZER},
         {"limits.offload_layers", limits->offload_layers, 0, UINT32_MAX},
-        {"limits.dispatch", limits->dispatch, 0, TPP_DISPATCH_HYBRIDEP},
+        {"limits.dispatch", limits->dispatch, 0, TPP_DISPATCH_ALL_GATHER},
         {"limits.expert_overlap", limits->expert_overlap, 0, 1},
         {"limits.schedule", limits->schedule, 0, TPP_SCHEDULE_COUNT - 1},
         {"limits.shared_overlap", limits->shared_overlap, 0, 1},

@@ -122,7 +122,10 @@ static void write_recipe(struct tpp_script *script, const struct tpp_launch_requ
 static void write_dispatch(struct tpp_script *script, const struct tpp_rule_settings *rules)
 {
     const bool is_flex = rules->dispatcher == TPP_RULE_FLEX;
-    tpp_script_word(script, "model.moe_token_dispatcher_type", is_flex ? "flex" : "alltoall");
+    tpp_script_word(script, "model.moe_token_dispatcher_type",
+                    is_flex                                   ? "flex"
+                    : rules->dispatcher == TPP_RULE_ALLGATHER ? "allgather"
+                                                              : "alltoall");
     tpp_script_expression(script, "model.moe_flex_dispatcher_backend",
                           !is_flex                                   ? "null"
                           : rules->flex_backend == TPP_RULE_HYBRIDEP ? "hybridep"

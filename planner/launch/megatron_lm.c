@@ -170,7 +170,10 @@ static void write_overlap_p2p(struct tpp_script *script, const struct tpp_rule_s
 static void write_dispatch(struct tpp_script *script, const struct tpp_rule_settings *s)
 {
     const bool flex = s->dispatcher == TPP_RULE_FLEX;
-    tpp_script_word(script, "--moe-token-dispatcher-type", flex ? "flex" : "alltoall");
+    tpp_script_word(script, "--moe-token-dispatcher-type",
+                    flex                                  ? "flex"
+                    : s->dispatcher == TPP_RULE_ALLGATHER ? "allgather"
+                                                          : "alltoall");
     tpp_script_flag_if(script, s->enable_deepep, "--moe-enable-deepep");
     if (flex && script->release >= TPP_RELEASE_0_16)
         tpp_script_word(script, "--moe-flex-dispatcher-backend",

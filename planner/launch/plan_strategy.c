@@ -116,6 +116,10 @@ static void read_data_parallel(const struct tpp_megatron_settings *s, enum tpp_r
         strategy->shard_group = tpp_plan_size_of((int64_t)ranks / rules->optimizer_instances);
     read_offload(s, strategy);
     strategy->tp_comm_overlap = rules->tp_comm_overlap;
+    const bool is_core = rules->framework == TPP_FRAMEWORK_MEGATRON_LM || rules->framework == TPP_FRAMEWORK_NEMO ||
+                         rules->framework == TPP_FRAMEWORK_MS_SWIFT;
+    if (tpp_plan_is_set(rules->num_experts) && is_core && rules->dispatcher == TPP_RULE_ALLGATHER)
+        strategy->dispatch = TPP_DISPATCH_ALL_GATHER;
     if (tpp_plan_is_set(rules->num_experts) && rules->dispatcher == TPP_RULE_FLEX)
         strategy->dispatch =
             release >= TPP_RELEASE_0_16 && !rules->enable_deepep && rules->flex_backend == TPP_RULE_HYBRIDEP

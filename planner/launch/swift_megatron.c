@@ -90,6 +90,8 @@ static void write_experts(struct tpp_script *script, const struct tpp_launch_req
     if (rules->dispatcher == TPP_RULE_FLEX) {
         tpp_script_word(script, "--moe_token_dispatcher_type", "flex");
         write_switch(script, "--moe_enable_deepep", true);
+    } else if (rules->dispatcher == TPP_RULE_ALLGATHER) {
+        tpp_script_word(script, "--moe_token_dispatcher_type", "allgather");
     }
     if (!(capacity > 0))
         return;

@@ -234,7 +234,9 @@ static void set_dispatch(const struct tpp_strategy *strategy, enum tpp_release r
     settings->shared_expert_overlap = strategy->shared_overlap;
     if (settings->num_experts == TPP_RULE_UNSET)
         return;
-    settings->dispatcher = strategy->dispatch == TPP_DISPATCH_ALL_TO_ALL ? TPP_RULE_ALLTOALL : TPP_RULE_FLEX;
+    settings->dispatcher = strategy->dispatch == TPP_DISPATCH_ALL_TO_ALL   ? TPP_RULE_ALLTOALL
+                           : strategy->dispatch == TPP_DISPATCH_ALL_GATHER ? TPP_RULE_ALLGATHER
+                                                                           : TPP_RULE_FLEX;
     settings->flex_backend = strategy->dispatch == TPP_DISPATCH_HYBRIDEP ? TPP_RULE_HYBRIDEP : TPP_RULE_DEEPEP;
     settings->enable_deepep = strategy->dispatch == TPP_DISPATCH_DEEPEP && release < TPP_RELEASE_0_16;
 }

@@ -370,6 +370,10 @@ static void test_experts_and_dense_layers_are_said(void **state)
     check_value(&run, "--expert-tensor-parallel-size", "1");
     check_value(&run, "--moe-token-dispatcher-type", "alltoall");
     script_run_release(&run);
+    c.strategy.dispatch = TPP_DISPATCH_ALL_GATHER;
+    start(&c, &run);
+    check_value(&run, "--moe-token-dispatcher-type", "allgather");
+    script_run_release(&run);
     c.strategy.dispatch = TPP_DISPATCH_HYBRIDEP;
     c.strategy.recompute = TPP_RECOMPUTE_SELECTIVE;
     c.strategy.recompute_modules = TPP_MODULE_EXPERT_ACTIVATION | TPP_MODULE_LAYER_NORM;

@@ -55,6 +55,40 @@ static void the_dispatch_buffer_is_example_e14(void **state)
     CHECK_NUMBER(dispatch->bytes * (64 - 8) / 64, 411041792, 0);
 }
 
+/* Mixtral, 4096 tokens over t = 2 with sequence parallelism: 2048 on a rank, e = 4, et = 2. Every rank gets the tokens of 4, then of
+ * 8 ranks: hidden states of 2 * 4096 bytes, with them a map of 8 and probabilities of 4 * 8 bytes; back, results alone. */
+static void gathered_tokens_go_to_every_rank(void **state)
+{
+    (void)state;
+    const struct tpp_model model = shape_preset("mixtral-8x7b");
+    struct tpp_layer_axes axes = axes_of(2, 4, 2, true);
+    axes.dispatch = TPP_DISPATCH_ALL_GATHER;
+    const struct tpp_program program = program_of(&model, 4096, &axes);
+    static const struct {
+        const char *name;
+        enum tpp_section section;
+        enum tpp_collective collective;
+        double token_bytes;
+    } rows[] = {{"dispatch", TPP_SECTION_FORWARD, TPP_ALL_GATHER, 8192 + 40},
+                {"combine", TPP_SECTION_FORWARD, TPP_REDUCE_SCATTER, 8192},
+                {"combine", TPP_SECTION_BACKWARD, TPP_ALL_GATHER, 8192},
+                {"dispatch", TPP_SECTION_BACKWARD, TPP_REDUCE_SCATTER, 8192 + 32}};
+    int found = 0;
+    for (uint32_t i = 0; i < program.num_ops; i++)
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+            const struct tpp_op *op = &program.ops[i];
+            if (op->kind != TPP_OP_COMMUNICATION || strcmp(op->name, rows[k].name) != 0 || op->section != rows[k].section)
+                continue;
+            const double ranks = op->group == TPP_GROUP_EXPERT ? 4 : 8;
+            assert_int_equal(op->collective, rows[k].collective);
+            CHECK_NUMBER(op->bytes, ranks * 2048 * rows[k].token_bytes, 0);
+            found++;
+        }
+    assert_int_equal(found, 8);
+    /* Rows: 2048 * 2 * 2 of this rank's experts; 10 bytes of each and 2 of every gathered token an element. */
+    CHECK_NUMBER(find_op(&program, "permute", TPP_OP_MEMORY)->bytes, (10 * 8192 + 2 * 8 * 2048) * 4096.0, 0);
+}
+
 static void experts_share_the_tokens(void **state)
 {
     (void)state;
@@ -408,6 +442,9 @@ static void every_expert_is_a_product_to_launch(void **state)
     check_host(&p, 131 - 10 - 6 * 2, 101 - 6 * 2, 96, 160);
     p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_HYBRIDEP);
     check_host(&p, 131 - 11 - 6 * 8, 101 - 6 * 5, 96, 160);
+    /* Gathered tokens: preprocessing 5, exchange 10 and 6 */
+    p = launches_of(&stack, TPP_PRECISION_BF16, TPP_DISPATCH_ALL_GATHER);
+    check_host(&p, 131 - 9 - 6 * 2, 101 - 6 * 3, 96, 160);
     /* MXFP8: attention's 2 linears one cast and 2 swizzles each, 3 and 5; experts 16 casts and 2 or 4 swizzles a linear */
     p = launches_of(&stack, TPP_PRECISION_MXFP8, TPP_DISPATCH_ALL_TO_ALL);
     check_host(&p, 131, 101, 96 + 2 * (16 + 2) + 2 * 3, 160 + 2 * (16 + 4) + 2 * 5);
@@ -591,6 +628,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_dispatch_buffer_is_example_e14),
+        cmocka_unit_test(gathered_tokens_go_to_every_rank),
         cmocka_unit_test(experts_share_the_tokens),
         cmocka_unit_test(grouped_products_pay_for_few_rows),
         cmocka_unit_test(expert_biases_are_added_in_fp32),

@@ -151,7 +151,7 @@ static void every_chunk_recomputes_the_same_number_of_layers(void **state)
 }
 
 /* 12 layers of 8 experts on one node: which pairs of dispatcher and overlap, and which lists of modules, groups have. Bits: twice
- * the dispatcher, 1 for the overlap, 64 times that with shared experts beside it; of module lists, the list itself is the bit. */
+ * the dispatcher, 1 for the overlap, 256 times that with shared experts beside it; of module lists, the list itself is the bit. */
 struct exchanges {
     uint32_t of_experts, of_one_rank; /* expert_parallel > 1, == 1 */
     uint64_t modules[2];
@@ -180,7 +180,7 @@ static struct exchanges list_exchanges_of(struct tpp_stack stack, uint32_t gpus_
             if (!tpp_space_group(space, &cell, group, &strategy))
                 continue;
             uint32_t *pairs = strategy.expert_parallel > 1 ? &found.of_experts : &found.of_one_rank;
-            *pairs |= 1U << (2 * strategy.dispatch + strategy.expert_overlap + 6 * strategy.shared_overlap);
+            *pairs |= 1U << (2 * strategy.dispatch + strategy.expert_overlap + 8 * strategy.shared_overlap);
             found.modules[strategy.recompute_modules / 64] |= UINT64_C(1) << strategy.recompute_modules % 64;
         }
     }
@@ -199,7 +199,7 @@ static struct exchanges list_exchanges(struct tpp_stack stack, uint32_t gpus_per
 static void shared_experts_run_beside_where_the_release_can_say(void **state)
 {
     (void)state;
-    enum { PLAIN = 1, DEEPEP = 4, DEEPEP_OVERLAP = 8, PLAIN_SHARED = 64, DEEPEP_SHARED = 256, HYBRIDEP_SHARED = 1024 };
+    enum { PLAIN = 1, DEEPEP = 4, DEEPEP_OVERLAP = 8, GATHERED = 64, PLAIN_SHARED = 256, DEEPEP_SHARED = 1024, HYBRIDEP_SHARED = 4096 };
     struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
     struct tpp_space_limits limits = tpp_space_limits_defaults();
     struct exchanges found = list_exchanges_of(stack, 8, 0, 2816, &limits);
@@ -207,9 +207,9 @@ static void shared_experts_run_beside_where_the_release_can_say(void **state)
     assert_int_equal(found.of_one_rank, PLAIN);
     limits.full_space = true;
     assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts,
-                     63 | PLAIN_SHARED | DEEPEP_SHARED | HYBRIDEP_SHARED);
+                     63 | GATHERED | PLAIN_SHARED | DEEPEP_SHARED | HYBRIDEP_SHARED);
     snprintf(stack.release, sizeof stack.release, "0.16");
-    assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts, 63 | PLAIN_SHARED);
+    assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts, 63 | GATHERED | PLAIN_SHARED);
     snprintf(stack.release, sizeof stack.release, "0.9");
     assert_int_equal(list_exchanges_of(stack, 8, 0, 2816, &limits).of_experts & PLAIN_SHARED, 0);
     stack.release[0] = '\0';
@@ -224,7 +224,7 @@ static void shared_experts_run_beside_where_the_release_can_say(void **state)
 static void tokens_reach_experts_as_the_release_can_say(void **state)
 {
     (void)state;
-    enum { PLAIN = 1, PLAIN_OVERLAP = 2, DEEPEP = 4, DEEPEP_OVERLAP = 8, HYBRIDEP = 16, HYBRIDEP_OVERLAP = 32 };
+    enum { PLAIN = 1, PLAIN_OVERLAP = 2, DEEPEP = 4, DEEPEP_OVERLAP = 8, HYBRIDEP = 16, HYBRIDEP_OVERLAP = 32, GATHERED = 64 };
     struct tpp_stack stack = {.framework = TPP_FRAMEWORK_MEGATRON_LM, .engine = TPP_ENGINE_MEGATRON};
     struct tpp_space_limits limits = tpp_space_limits_defaults();
     struct exchanges found = list_exchanges(stack, 8, 0, &limits);
@@ -240,12 +240,14 @@ static void tokens_reach_experts_as_the_release_can_say(void **state)
     assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, PLAIN);
     stack.release[0] = '\0';
     limits.full_space = true;
-    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, 63);
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, 63 | GATHERED); /* gathers overlap with nothing */
     limits.full_space = false;
     limits.dispatch = TPP_DISPATCH_HYBRIDEP; /* believed; nothing is left for one rank */
     found = list_exchanges(stack, 8, 0, &limits);
     assert_int_equal(found.of_experts, HYBRIDEP | HYBRIDEP_OVERLAP);
     assert_int_equal(found.of_one_rank, 0);
+    limits.dispatch = TPP_DISPATCH_ALL_GATHER;
+    assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, GATHERED);
     limits.dispatch = TPP_PIN_ANY;
     limits.expert_overlap = 1;
     assert_int_equal(list_exchanges(stack, 8, 0, &limits).of_experts, PLAIN_OVERLAP | DEEPEP_OVERLAP);
@@ -432,7 +434,7 @@ static void limits_out_of_range_are_named(void **state)
     limits.tensor_parallel = 0;
     expect_refused(limits, "limits.tensor_parallel");
     limits = tpp_space_limits_defaults();
-    limits.dispatch = TPP_DISPATCH_HYBRIDEP + 1;
+    limits.dispatch = TPP_DISPATCH_ALL_GATHER + 1;
     expect_refused(limits, "limits.dispatch");
     limits = tpp_space_limits_defaults();
     limits.expert_overlap = 2;
