@@ -286,7 +286,6 @@ static struct tpp_megatron_settings defaults(const struct tpp_arguments *argumen
     s.rules.grouped_gemm = true;
     s.rules.num_data_sources = 1;
     s.rules.has_train_iters = true;
-    s.deterministic = strstr(recipe, "_deterministic") != NULL;
     s.cross_entropy_fusion = true;
     s.trains_adapters = is_adapter;
     s.gives_checkpoint = is_sft;
