@@ -10,11 +10,11 @@ static const double independent_products = 4;
  * were off beyond those of the regime before it (sections 12 and 15 of the cost model, whose constants are shared by
  * all of them). */
 static const double any_step = 0.06;          /* clocks, software releases: the same job again, a release later */
-static const double other_engine = 0.12;      /* outside Megatron: kernels are less well known */
+static const double other_engine = 0.11;      /* outside Megatron: kernels are less well known */
 static const double fp8_recipe = 0.14;        /* casts and scales differ by recipe and release */
-static const double blackwell = 0.10;         /* two public stacks disagree by 20 % */
-static const double unfused_attention = 0.06;
-static const double blocking_launches = 0.08;
+static const double blackwell = 0.09;         /* two public stacks disagree by 20 % */
+static const double unfused_attention = 0.04;
+static const double blocking_launches = 0.05;
 static const double experts = 0.18;           /* balance and dispatch, which nobody publishes */
 static const double bubble_error = 0.4;       /* of the bubble: engines add work between micro-batches */
 static const double host_error = 0.15;        /* where the host's launches limit the step */
