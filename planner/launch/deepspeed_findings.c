@@ -36,7 +36,7 @@ static void check_pairs(const struct tpp_arguments *arguments, const struct tpp_
                          "add --no-bias-gelu-fusion", "--glu-activation needs --no-bias-gelu-fusion");
 }
 
-/* MD-10, and the ramp-up of MD-13: the first batch is the smallest. */
+/* MD-10, MD-14, and the ramp-up of MD-13: the first batch is the smallest. */
 static void check_options(const struct tpp_arguments *arguments, const struct tpp_megatron_settings *s,
                           struct tpp_problems *problems)
 {
@@ -45,6 +45,10 @@ static void check_options(const struct tpp_arguments *arguments, const struct tp
     if (s->foreign_ddp && rules->bf16)
         tpp_problems_add(problems, "MD-10", TPP_SEVERITY_ERROR, tpp_argument_line(arguments, "--DDP-impl"),
                          "use --DDP-impl local", "bf16 needs --DDP-impl local");
+    if (s->zero_bubble && (!s->deepspeed || rules->sequence_parallel))
+        tpp_problems_add(problems, "MD-14", TPP_SEVERITY_ERROR, tpp_argument_line(arguments, "--enable-zbh1-pipeline"),
+                         s->deepspeed ? "take --sequence-parallel out" : "add --deepspeed and its configuration",
+                         "--enable-zbh1-pipeline needs --deepspeed, and excludes --sequence-parallel");
     if (!is_set(rules->rampup_start) || !is_set(rules->global_batch_size) || unit < 1)
         return;
     bool is_reached =

@@ -212,6 +212,27 @@ static void test_ulysses_cuts_heads(void **state)
     release_reading(&r);
 }
 
+/* megatron/arguments.py: MD-14. */
+static void test_the_zero_bubble_pipeline(void **state)
+{
+    static const char config[] = "{\"train_batch_size\": 64}";
+    struct reading r;
+    (void)state;
+    check(config,
+          "--fp16 --pipeline-model-parallel-size 4 --tensor-model-parallel-size 2 --sequence-parallel "
+          "--enable-zbh1-pipeline",
+          "MD-14");
+    read_with_config(&r, config, "--fp16 --pipeline-model-parallel-size 4 --enable-zbh1-pipeline");
+    assert_null(find(&r, "MD-14"));
+    release_reading(&r);
+    read_script(&r,
+                "torchrun --nproc_per_node 8 pretrain_gpt.py " SHAPE BATCH "--pipeline-model-parallel-size 4 "
+                "--enable-zbh1-pipeline",
+                8);
+    assert_non_null(find(&r, "MD-14"));
+    release_reading(&r);
+}
+
 static void test_options_of_the_forks(void **state)
 {
     struct reading r;
@@ -405,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_keys_that_the_parser_of_deepspeed_takes),
         cmocka_unit_test(test_agrees_with_the_configurations),
         cmocka_unit_test(test_ulysses_cuts_heads),
+        cmocka_unit_test(test_the_zero_bubble_pipeline),
         cmocka_unit_test(test_options_of_the_forks),
         cmocka_unit_test(test_agrees_with_the_lines),
         cmocka_unit_test(test_types_of_gradients),
