@@ -7,6 +7,12 @@ static bool gathers_logits(const struct tpp_builder *builder)
     return builder->stack->lm_head_output == TPP_LM_HEAD_GATHERED && builder->tensor_parallel > 1;
 }
 
+/* Cross entropy on 16-bit logits, by PyTorch or in place. */
+static bool loss_is_narrow(const struct tpp_stack *stack)
+{
+    return stack->loss_keeps_type && (stack->loss_kernel == TPP_LOSS_EAGER || stack->loss_kernel == TPP_LOSS_FUSED);
+}
+
 /* Memory at the loss, bytes of one local logit, by implementation (4.4, 15.4, 15.8). */
 static double loss_peak_bytes(const struct tpp_builder *builder)
 {
@@ -14,6 +20,8 @@ static double loss_peak_bytes(const struct tpp_builder *builder)
     const bool is_hugging_face = stack->framework == TPP_FRAMEWORK_HF_TRAINER;
     const bool is_torchtitan = stack->framework == TPP_FRAMEWORK_TORCHTITAN;
     const double kept = stack->keeps_logits ? 2 : 0;
+    if (loss_is_narrow(stack)) /* the logits, their copy without the last position, its log-softmax, 2 bytes each */
+        return stack->loss_kernel == TPP_LOSS_FUSED ? 4 : 6;
     switch (stack->loss_kernel) {
     case TPP_LOSS_FUSED: /* Hugging Face keeps its float() copy; flash-attention's loss writes a new gradient; TE and
                             Triton write it in place */
@@ -53,6 +61,10 @@ static double loss_traffic_bytes(const struct tpp_builder *builder, enum tpp_sec
     const bool is_hugging_face = builder->stack->framework == TPP_FRAMEWORK_HF_TRAINER;
     const bool one_barrier =
         builder->program->axes.vocabulary_parallel == TPP_VOCABULARY_PARALLEL_ONE_BARRIER;
+    if (loss_is_narrow(builder->stack)) { /* copied and read, or replaced by its log-softmax; that, its gradient and the logits' */
+        const bool fused = builder->stack->loss_kernel == TPP_LOSS_FUSED;
+        return forward ? (fused ? 6 : 8) : fused ? 4 : 6;
+    }
     switch (builder->stack->loss_kernel) {
     case TPP_LOSS_COMPILED: /* read for the maximum and for the sum; read again, gradient written */
         return is_hugging_face ? (forward ? 18 : 12) : 4;

@@ -76,10 +76,13 @@ struct tpp_stack {
     enum tpp_lm_head_output lm_head_output;
     bool keeps_logits;                /* Hugging Face: the 16-bit logits stay beside the loss's fp32 ones. Transformers since 4.46,
                                          loss/loss_utils.py, ForCausalLMLoss; before, the model itself cast them */
+    bool loss_keeps_type;             /* Hugging Face: the model hands its 16-bit logits to cross entropy as they are, and no autocast
+                                         widens them (GPTBigCodeForCausalLM) */
     bool peft_adapters;               /* those of PEFT: fp32 over 16-bit weights, which casts their inputs; outputs scaled */
     bool checkpoint_stops_early;      /* full recomputation ends with the last tensor that backward needs: torch.utils.checkpoint without
                                          reentrance since PyTorch 2.1 (pull request 96866) */
-    bool upcasts_states;              /* hidden states are fp32 around quantised 16-bit products (peft's prepare_model_for_kbit_training) */
+    bool upcasts_states;              /* hidden states are fp32 around quantised 16-bit products (peft's prepare_model_for_kbit_training;
+                                         autocast's LayerNorm) */
     bool qkv_views;                   /* attention reads q, k and v where one product wrote them; their gradients are put together */
     double metric_logit_bytes;        /* traffic of metrics of the training loss, bytes a logit and micro-batch; 0: none */
     bool transformer_engine;          /* TE linears: dummy weight gradients, list (A) of 4.2 */

@@ -345,8 +345,12 @@ static void set_hugging_face(const struct tpp_run_facts *facts, const struct tpp
     stack->activation_kernel = is_plain_gpt || has_fused_adapters ? TPP_KERNEL_FUSED : TPP_KERNEL_EAGER;
     stack->loss_kernel = is_fast ? TPP_LOSS_FUSED : TPP_LOSS_EAGER;
     stack->keeps_logits = keeps_logits(facts);
+    /* Transformers' modeling_gpt_bigcode.py calls CrossEntropyLoss on the logits without float(), unlike Llama's */
+    stack->loss_keeps_type = !is_autocast && tpp_run_mentions(facts->model.name, "santacoder");
     /* S23's baseline leaves the preparation to the trainer, which calls peft's but not for a model that FSDP shards (trl, sft_trainer.py) */
     stack->upcasts_states = notes_have(facts, "baseline-peft-bnb") && facts->parallel.fsdp != TPP_RUN_YES;
+    /* autocast runs LayerNorm in fp32, and bitsandbytes' product returns its input's type (nn/modules.py, Linear4bit.forward) */
+    stack->upcasts_states |= is_plain_gpt && is_autocast && job->task == TPP_TASK_QLORA && notes_have(facts, "peft-bnb");
     stack->peft_adapters = !has_own_adapters(facts);
     stack->checkpoint_stops_early = framework_has(facts, "torchtune"); /* checkpoint_wrapper; the Trainer's checkpoints are reentrant */
     if (framework_has(facts, "AutoModel")) /* no accelerate: its own MixedPrecisionPolicy has reduce_dtype float32 */

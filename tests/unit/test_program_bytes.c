@@ -188,6 +188,12 @@ static void losses_move_and_hold_their_bytes_a_logit(void **state)
         scene.stack.keeps_logits = false; /* Transformers before 4.46: 2 bytes less */
         build(&scene, TPP_LAYER_HEAD);
         CHECK_NUMBER(kept(&scene, "logits and loss"), (rows[i].peak - 2) * logits, 0);
+        /* GPTBigCode in bf16: logits and their copy, 2 bytes each; eager 2 of log-softmax; 4 in fp32 each, else */
+        const bool fused = rows[i].kernel == TPP_LOSS_FUSED;
+        scene.stack.loss_keeps_type = true;
+        build(&scene, TPP_LAYER_HEAD);
+        check_traffic(&scene, "loss", (fused ? 6 : 8) * logits, (fused ? 4 : 6) * logits);
+        CHECK_NUMBER(kept(&scene, "logits and loss"), (fused ? 4 : 6) * logits, 0);
     }
 }
 

@@ -339,9 +339,15 @@ static void fms_acceleration_plug_ins_choose_the_kernels(void **state)
     facts.model.gated = TPP_RUN_NO;
     facts.model.name = "santacoder";
     assert_int_equal(stack_of(&facts, a100()).norm_kernel, TPP_KERNEL_EAGER);
+    assert_false(stack_of(&facts, a100()).loss_keeps_type); /* autocast widens it */
+    /* Autocast's LayerNorm is fp32 and bitsandbytes returns its input's type, with FSDP too. */
+    tpp_run_stack_read(&facts, &gpu, &job, &stack);
+    assert_true(stack.upcasts_states);
     CHECK_NUMBER(tpp_run_dropout(&facts), 0.1, 0);
     facts.notes = "Acceleration plug-in: foak-fast-kernels. Weights, gradients and Adam states all in bf16 (no fp32 master copy).";
     assert_int_equal(stack_of(&facts, a100()).norm_kernel, TPP_KERNEL_FUSED);
+    assert_true(stack_of(&facts, a100()).loss_keeps_type);
+    assert_false(stack_of(&facts, a100()).upcasts_states);
     facts.framework = "NeMo AutoModel (PyTorch FSDP2)"; /* adapters of its own */
     assert_false(stack_of(&facts, a100()).peft_adapters);
 }
