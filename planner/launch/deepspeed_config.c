@@ -94,6 +94,21 @@ static void read_types(struct tpp_json root, struct tpp_deepspeed_config *config
                          "without a ZeRO stage newer DeepSpeed refuses a grad_accum_dtype other than the weights'");
 }
 
+/* DS-10: 16-bit master weights are ZeRO's. */
+static void judge_master_weights(struct tpp_json root, const struct tpp_deepspeed_config *config,
+                                 struct tpp_problems *problems)
+{
+    static const char *const keys[][2] = {{"fp16", "fp16_master_weights_and_grads"},
+                                          {"bf16", "bf16_master_weights_and_grads"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct tpp_json object;
+        if (config->zero_stage == 0 && tpp_json_member(root, keys[i][0], &object) && tpp_json_is_object(object) &&
+            is_switched_on(object, keys[i][1]))
+            tpp_problems_add(problems, "DS-10", TPP_SEVERITY_ERROR, config->line,
+                             "use ZeRO stage 1 or above, or take it out", "%s needs a ZeRO stage", keys[i][1]);
+    }
+}
+
 void tpp_deepspeed_config_take(struct tpp_json root, struct tpp_deepspeed_config *config, struct tpp_problems *problems)
 {
     struct tpp_json zero;
@@ -111,6 +126,7 @@ void tpp_deepspeed_config_take(struct tpp_json root, struct tpp_deepspeed_config
         stage = whole(zero, "stage");
     config->zero_stage = stage == TPP_RULE_UNSET ? 0 : stage;
     read_types(root, config, problems);
+    judge_master_weights(root, config, problems);
     if (!has_zero)
         return;
     tpp_deepspeed_keys_judge(zero, config->line, problems);

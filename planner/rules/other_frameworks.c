@@ -1,6 +1,8 @@
 /* other_frameworks.c - rules of Megatron-DeepSpeed (MD, with DeepSpeed's own), ms-swift's megatron side (SW),
  * torchtitan (TT) and nanotron (NT), as far as they concern what a plan chooses. A rule without a number of its own has
- * the letters alone. */
+ * the letters alone. Some of launch-formats are judged under another code: DS-5 is MD-5, DS-6 MD-18, SW-6 the rules of
+ * Megatron's FSDP (ML-45 and what stands beside it), SW-11 ML-28; MD-8 refuses nothing that MD-4 does not. TT-9 is about a
+ * torchtitan whose configuration is no TOML any more and is not read. */
 #include "planner/rules/table.h"
 
 static bool sizes_within_world(const struct tpp_rule_context *c)
@@ -248,14 +250,21 @@ static bool titan_sequence_divides(const struct tpp_rule_context *c)
     return c->s->sequence_length % (c->tensor_parallel * 2 * c->s->context_parallel) == 0;
 }
 
+static int64_t titan_num_stages(const struct tpp_rule_context *c)
+{
+    return c->pipeline_parallel * (c->virtual_stages > 1 ? c->virtual_stages : 1);
+}
+
+static bool titan_stages_have_layers(const struct tpp_rule_context *c)
+{
+    return titan_num_stages(c) <= c->slots;
+}
+
 /* Stages are made from a number of layers a stage, with one slot each for embedding and output: the number of stages
  * must come out as pp * vp. One or two stages a rank need no such number. */
 static bool titan_stages(const struct tpp_rule_context *c)
 {
-    int64_t slots = c->slots;
-    int64_t stages = c->pipeline_parallel * (c->virtual_stages > 1 ? c->virtual_stages : 1);
-    if (stages > slots)
-        return false;
+    const int64_t slots = c->slots, stages = titan_num_stages(c);
     int64_t layers = (slots + stages - 1) / stages;
     return c->virtual_stages <= 2 || (slots + layers - 1) / layers == stages;
 }
@@ -328,6 +337,8 @@ static const struct tpp_rule torchtitan_rules[] = {
      "the sequence must be a multiple of tensor * 2 * context parallel degrees", "sequence tp cp", "change seq_len"},
     {"TT-5", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_stages, "no number of layers a stage gives this many stages",
      "vp pp layers", "use one or two stages a rank"},
+    {"TT-6", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, titan_stages_have_layers,
+     "every stage needs a layer, or the place of the embedding or the head", "pp vp layers", "use fewer stages"},
     {"TT-7", TPP_RULE_AT_ARGUMENTS, TPP_RULE_EVER, replicas_are_alone,
      "plain replicas exclude tensor, pipeline and context parallelism", "tp pp cp",
      "shard with data_parallel_shard_degree, or use replicas alone"},

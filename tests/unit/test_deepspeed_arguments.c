@@ -148,6 +148,13 @@ static void test_contradictions(void **state)
     check("{\"bf16\": {\"enabled\": true}}", "--fp16", "other-precision");
     check("{\"zero_optimization\": {\"stage\": 2, \"offload_param\": {\"device\": \"cpu\"}}}", "--no-pipeline-parallel",
           "DS-7");
+    check("{\"fp16\": {\"enabled\": true, \"fp16_master_weights_and_grads\": true}}", "--fp16 --zero-stage 0", "DS-10");
+    read_with_config(&r,
+                     "{\"zero_optimization\": {\"stage\": 1}, "
+                     "\"fp16\": {\"enabled\": true, \"fp16_master_weights_and_grads\": true}}",
+                     "--fp16 --zero-stage 1");
+    assert_null(find(&r, "DS-10"));
+    release_reading(&r);
     check("{\"train_batch_size\": }", "--fp16", "bad-config");
     check("{\"train_batch_size\": $X }", "--fp16", "unknown-config");
 }

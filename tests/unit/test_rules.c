@@ -286,6 +286,10 @@ static void test_torchtitan_wants_exact_products(void **state)
     s.pipeline_parallel = 2;
     check_broken(&s, "TT-5");
     s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
+    s.num_layers = 1; /* two stages */
+    s.pipeline_parallel = 2;
+    check_broken(&s, "TT-6");
+    s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
     s.num_query_groups = 1;
     check_broken(&s, "TT-8");
     s = base_settings(TPP_FRAMEWORK_TORCHTITAN);
