@@ -52,11 +52,10 @@ static double reduce_seconds(const struct tpp_links *links, const struct tpp_sta
            tpp_collective_seconds(links, TPP_REDUCE_SCATTER, &replicas->shard, stack->reduce_bytes * together);
 }
 
-/* Compute of a layer with `copy` and what travels beside it: all but its own transfers are slowed. */
-static double slowed(double seconds, double own_transfer_seconds, double copy, double beside_seconds, double sigma)
+/* How much transfers slow a layer: all but its own transfers. */
+static double slowdown_of(double all_seconds, double own_transfer_seconds, double sigma)
 {
-    const double all = seconds + copy;
-    return all > 0 ? all + sigma * (1 - own_transfer_seconds / all) * beside_seconds : 0;
+    return all_seconds > 0 ? sigma * (1 - own_transfer_seconds / all_seconds) : 0;
 }
 
 /* FSDP2 and DeepSpeed copy what arrived out of one buffer. FSDP1's parameters are views of it
@@ -110,12 +109,14 @@ struct tpp_sharded_layer tpp_sharded_layer_time(const struct tpp_hardware *hardw
         .is_synchronous = waits_for_everything(stack),
     };
     const double sigma = layer.is_synchronous ? 0 : hardware->overlap_slowdown_fraction;
-    layer.compute_seconds[FORWARD] =
-        slowed(work->forward_seconds, work->forward_transfer_seconds, copy, gather, sigma);
+    const double forward = work->forward_seconds + copy;
+    const double backward = work->backward_seconds + (strategy->reshard_after_forward ? copy : 0) + gradient_copy;
+    layer.slowdown = slowdown_of(backward, work->backward_transfer_seconds, sigma);
+    layer.unslowed_seconds[FORWARD] = forward;
+    layer.unslowed_seconds[BACKWARD] = backward;
+    layer.compute_seconds[FORWARD] = forward + slowdown_of(forward, work->forward_transfer_seconds, sigma) * gather;
     layer.compute_seconds[BACKWARD] =
-        slowed(work->backward_seconds, work->backward_transfer_seconds,
-               (strategy->reshard_after_forward ? copy : 0) + gradient_copy,
-               fmax(layer.gather_seconds[BACKWARD] + layer.reduce_seconds, layer.replicate_seconds), sigma);
+        backward + layer.slowdown * fmax(layer.gather_seconds[BACKWARD] + layer.reduce_seconds, layer.replicate_seconds);
     return layer;
 }
 
@@ -139,8 +140,14 @@ double tpp_sharded_forward_extra_seconds(const struct tpp_sharded_layer *layer, 
                                          double num_layers)
 {
     const double F = layer->compute_seconds[FORWARD], G = layer->gather_seconds[FORWARD], n = num_layers;
-    const double pass = layer->is_synchronous ? n * (F + G) : fmax(G + n * F, n * G + F);
+    const double pass = layer->is_synchronous ? n * (F + G) : fmax(G + n * F, n * G + layer->unslowed_seconds[FORWARD]);
     return ends->gather_seconds + (n > 0 ? pass : 0) - n * layer->alone_seconds[FORWARD];
+}
+
+/* What is left of a layer's backward pass when transfers of `beside_seconds` beside it are over. */
+static double backward_rest_seconds(const struct tpp_sharded_layer *layer, double beside_seconds)
+{
+    return fmax(0, layer->unslowed_seconds[BACKWARD] - (1 - layer->slowdown) * beside_seconds);
 }
 
 double tpp_sharded_backward_extra_seconds(const struct tpp_sharded_layer *layer, const struct tpp_sharded_ends *ends,
@@ -159,5 +166,7 @@ double tpp_sharded_backward_extra_seconds(const struct tpp_sharded_layer *layer,
         return fmax(G - hidden + n * B + last, n * G - hidden + reduced) - alone;
     }
     const double transfers = fmax(n * G + all, n * layer->replicate_seconds);
-    return fmax(G - hidden + n * B + last, transfers - hidden + fmax(0, B - R) + ends->last_reduce_seconds) - alone;
+    const double rests = n > 1 ? backward_rest_seconds(layer, G + ends->first_reduce_seconds) + backward_rest_seconds(layer, R)
+                               : layer->unslowed_seconds[BACKWARD];
+    return fmax(G - hidden + n * B + last, transfers - hidden + rests + ends->last_reduce_seconds) - alone;
 }

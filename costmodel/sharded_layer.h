@@ -4,11 +4,13 @@
  * communicator (over the replicas of a shard on a stream of their own). A pass over n layers ends when compute or transfers do,
  * whichever takes longer:
  *
- *     forward   max(G + n F, n G + F)
- *     backward  max(G - h + n B + R, n (G + R) - h + max(0, B - R))
+ *     forward   max(G + n F, n G + f)
+ *     backward  max(G - h + n B + R, n (G + R) - h + rest(G) + rest(R)),    rest(t) = max(0, b - t (1 - sigma))
  *
- * F, B one layer's compute with the slow-down by what travels beside it (9.3) and the copies out of the flat buffers, G its gather, R its
- * reduction, h what of the first gather the head hides. (9.2 adds the copies to transfers that they run beside, and one exposed
+ * F, B one layer's compute with the slow-down by what travels beside it (9.3) and the copies out of the flat buffers, f, b without
+ * the slow-down, G its gather, R its reduction, h what of the first gather the head hides. Where transfers bind they wait twice: the
+ * first reduction for the first layer, beside which only the second gather runs (and the head's reduction), and the last one for the
+ * last layer, beside which only the reduction before it does. (9.2 adds the copies to transfers that they run beside, and one exposed
  * gather and reduction to passes that transfers bind.) The ends of the model, which are one unit, or a unit each with FSDP2, are
  * gathered before the pass; their gradients leave last, but the head's of FSDP2 first.
  *
@@ -40,6 +42,8 @@ struct tpp_sharded_work { /* of one layer and one micro-batch */
 struct tpp_sharded_layer {
     double alone_seconds[2];               /* as given: forward, backward */
     double compute_seconds[2];             /* F, B */
+    double unslowed_seconds[2];            /* f, b */
+    double slowdown;                       /* backward: sigma of the share that others slow */
     double gather_seconds[2];              /* G; 0 in backward when the weights stay */
     double reduce_seconds;                 /* R on the communicator of the gathers */
     double replicate_seconds;              /* HSDP: all-reduce of the shard over its replicas */

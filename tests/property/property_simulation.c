@@ -384,12 +384,17 @@ static void vocabulary_passes_agree_with_the_closed_form(void **state)
     assert_true(spread[1].sum < 1e-3 * spread[1].count);
 }
 
-/* Everything overlaps, through ports as they are. Where no two transfers meet on a link both agree to 0.1 %. Where they meet the
- * step is longer than the closed forms know, seldom by more than a few percent. */
+/* A layer's gather begins with the layer before it, whose first operations compute: one by one they are slowed for its whole
+ * length, where the closed form slows the layer's mean, transfers of its own included. */
+static const double one_by_one = 2.5e-3;
+
+/* Everything overlaps, through ports as they are. Where no two transfers meet on a link, those of ZeRO-3 and FSDP included, both
+ * agree to 0.1 %. Where they meet the step is longer than the closed forms know, seldom by more than a few percent. */
 static void events_agree_with_the_closed_forms_of_overlap(void **state)
 {
     (void)state;
     struct spread alone = {0}, colliding = {0}, in_layers = {0}, without_nvlink = {0};
+    uint32_t num_layers_alone = 0;
     for (uint64_t seed = 1; seed <= NUM_PLANS; seed++) {
         struct tpp_random random = {seed};
         struct plan plan;
@@ -399,10 +404,13 @@ static void events_agree_with_the_closed_forms_of_overlap(void **state)
         if (!make_plan(&random, real_ports, &plan) || !simulate(&plan, &options, &cost, &result) ||
             unevenness_seconds(&plan, &cost) > 1e-3 * cost.step_seconds)
             continue;
-        const bool is_alone = !is_in_layers(&plan) && collision_seconds(&result) < 1e-5 * cost.step_seconds;
+        const bool never_meets = collision_seconds(&result) < 1e-5 * cost.step_seconds;
+        const bool is_alone = !is_in_layers(&plan) && never_meets;
         const double off = result.step_seconds / cost.step_seconds - 1;
-        if (is_alone)
-            check(&plan, seed, result.step_seconds, cost.step_seconds, 1e-3);
+        num_layers_alone += is_in_layers(&plan) && never_meets;
+        if (never_meets)
+            check(&plan, seed, result.step_seconds, cost.step_seconds,
+                  is_in_layers(&plan) && result.has_operations ? one_by_one : 1e-3);
         else
             assert_true(off > -0.05 && off < 1);
         add_to(is_alone                          ? &alone
@@ -415,6 +423,8 @@ static void events_agree_with_the_closed_forms_of_overlap(void **state)
     for (int i = 0; i < 4; i++)
         print_message("# %s: %u plans, %u within 0.1 %%, mean %.3f %%, worst %+.2f %%\n", names[i], all[i]->count,
                       all[i]->num_close, 100 * all[i]->sum / all[i]->count, 100 * all[i]->worst);
+    print_message("# %u plans of ZeRO-3 and FSDP whose transfers never meet\n", num_layers_alone);
+    assert_true(num_layers_alone > NUM_PLANS / 150);
     assert_true(alone.count > NUM_PLANS / 15 && colliding.count > NUM_PLANS / 40 && in_layers.count > NUM_PLANS / 40 &&
                 without_nvlink.count > NUM_PLANS / 40);
     assert_true(alone.sum < 1e-4 * alone.count);
