@@ -52,9 +52,9 @@ static const char *reason_of(enum tpp_shell_note_kind kind)
         return "it depends on a condition that cannot be decided here";
     case TPP_SHELL_PLACEHOLDER:
         return "it is a placeholder";
-    case TPP_SHELL_UNREADABLE:
     case TPP_SHELL_REPLACED:
         return "the script sets it itself";
+    case TPP_SHELL_UNREADABLE:
     case TPP_SHELL_SOURCED:
         break;
     }

@@ -56,7 +56,6 @@ static const struct tpp_argument_mapping option_mappings[] = {
     {"--deterministic", TPP_SET_TRUE, HERE(deterministic), NULL},
     {"--expert_model_parallel_size", TPP_SET_NUMBER, RULE(expert_parallel), NULL},
     {"--expert_tensor_parallel_size", TPP_SET_NUMBER, RULE(expert_tensor_parallel), NULL},
-    {"--deterministic", TPP_SET_GIVEN, HERE(deterministic), NULL},
     {"--global_batch_size", TPP_SET_NUMBER, RULE(global_batch_size), NULL},
     {"--micro_batch_size", TPP_SET_NUMBER, RULE(micro_batch_size), NULL},
     {"--pipeline_model_parallel_size", TPP_SET_NUMBER, RULE(pipeline_parallel), NULL},

@@ -81,8 +81,7 @@ struct tpp_megatron_settings {
     enum tpp_lora_targets lora_targets;
     bool flash_3; /* --attention_backend pins the version */
     /* Trainer: */
-    bool
-        owns_deepspeed; /* a program of its own with DeepSpeed's arguments: the configuration has batch and precision */
+    bool owns_deepspeed;  /* a program with DeepSpeed's own arguments: the configuration has batch and precision */
     int64_t accumulation; /* UNSET: the framework chooses it */
     /* Without effect: */
     bool no_position_embedding, no_masked_softmax_fusion, use_mcore_models;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 struct fsdp {
-    bool shards_all, shards_states, is_hybrid, offloads, wraps; /* words of --fsdp */
-    bool keeps_gathered, checkpoints;                           /* of --fsdp_config */
+    bool shards_all, shards_states, is_hybrid, offloads; /* words of --fsdp */
+    bool keeps_gathered, checkpoints;                    /* of --fsdp_config */
     unsigned version;
 };
 
@@ -32,7 +32,7 @@ static bool read_words(const char *text, struct fsdp *fsdp)
                      {"hybrid_shard", &fsdp->shards_all},
                      {"hybrid_shard_zero2", &fsdp->shards_states},
                      {"offload", &fsdp->offloads},
-                     {"auto_wrap", &fsdp->wraps},
+                     {"auto_wrap", NULL},
                      {"no_shard", NULL}};
         bool is_known = length == 0;
         for (size_t i = 0; i < sizeof words / sizeof *words && !is_known; i++) {
@@ -184,9 +184,9 @@ void tpp_trainer_read_fsdp(const struct tpp_arguments *arguments, const struct t
         return;
     const char *value = argument->values[0].text;
     if (is_swift && strcmp(value, "fsdp2") == 0) {
-        fsdp = (struct fsdp){.version = 2, .shards_all = true, .wraps = true, .checkpoints = true};
+        fsdp = (struct fsdp){.version = 2, .shards_all = true, .checkpoints = true};
     } else if (is_swift && argument->values[0].note == 0 && has_words(value)) {
-        fsdp = (struct fsdp){.version = 2, .shards_all = true, .wraps = true};
+        fsdp = (struct fsdp){.version = 2, .shards_all = true};
         read_file(argument, script, true, &fsdp, problems);
     } else {
         for (size_t i = 0; i < argument->num_values; i++) {

@@ -245,6 +245,19 @@ static void test_capacity_graphs_and_fsdp(void **state)
     release_reading(&r);
 }
 
+/* Two notes of the shell reader that are not each other. */
+static void test_an_expansion_that_is_not_followed_is_not_set_by_the_script(void **state)
+{
+    struct reading r;
+    bool is_found = false;
+    (void)state;
+    read_script(&r, START "train.micro_batch_size=${A@Q}");
+    for (size_t i = 0; i < r.problems.count; i++)
+        is_found = is_found || strstr(r.problems.items[i].message, "it cannot be followed") != NULL;
+    assert_true(is_found);
+    release_reading(&r);
+}
+
 /* --deterministic of its performance scripts, the recipes that carry it in their name, model.deterministic_mode by itself. */
 static void test_determinism_by_option_name_and_key(void **state)
 {
@@ -444,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_broken_rules_and_keys_at_their_lines),
         cmocka_unit_test(test_types_of_gradients_and_moments),
         cmocka_unit_test(test_precisions_by_name_and_in_full),
+        cmocka_unit_test(test_an_expansion_that_is_not_followed_is_not_set_by_the_script),
         cmocka_unit_test(test_determinism_by_option_name_and_key),
         cmocka_unit_test(test_a_layout_and_its_chunks),
         cmocka_unit_test(test_capacity_graphs_and_fsdp),
