@@ -186,6 +186,14 @@ static void ask(const char *text, enum tpp_config_format format, int64_t world_s
     tpp_config_free(config);
 }
 
+static unsigned num_problems(const struct answer *answer, const char *code)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < answer->problems.count; i++)
+        count += strcmp(answer->problems.items[i].code, code) == 0;
+    return count;
+}
+
 static void check_problem(const struct answer *answer, const char *code, uint32_t line)
 {
     for (size_t i = 0; i < answer->problems.count; i++) {
@@ -386,6 +394,18 @@ static void test_nanotron_takes_null_and_lists(void **state)
              warmup + strlen("lr_warmup_style: linear"));
     ask(text, TPP_CONFIG_YAML, 0, &answer);
     check_problem(&answer, "NT-7", 21);
+    tpp_problems_release(&answer.problems);
+    /* What is no word is wrong, once, and equals nothing. */
+    snprintf(text, sizeof text, "%.*slr_warmup_style: {linear: 1}%s", (int)(warmup - tiny_llama), tiny_llama,
+             warmup + strlen("lr_warmup_style: linear"));
+    ask(text, TPP_CONFIG_YAML, 0, &answer);
+    assert_int_equal(num_problems(&answer, "NT-7"), 0);
+    tpp_problems_release(&answer.problems);
+    snprintf(text, sizeof text,
+             "%.*s- {name: [a], start_training_step: null}\n- {name: [b], start_training_step: null}\n%s",
+             (int)(model - tiny_llama), tiny_llama, model);
+    ask(text, TPP_CONFIG_YAML, 0, &answer);
+    assert_int_equal(num_problems(&answer, "NT-7"), 0);
     tpp_problems_release(&answer.problems);
     snprintf(text, sizeof text, "%.*s    moe_config: 8\n%s", (int)(shape - tiny_llama), tiny_llama, shape);
     ask(text, TPP_CONFIG_YAML, 0, &answer);

@@ -162,7 +162,8 @@ static bool set_field(const struct tpp_config *config, const struct tpp_config_k
     case TPP_KEY_TEXT:
         if (takes_list(key) && entry->kind == TPP_CONFIG_LIST)
             return set_first(config, entry, field);
-        *(const char **)field = entry->kind == TPP_CONFIG_NULL ? NULL : entry->text;
+        if (entry->kind < TPP_CONFIG_LIST)
+            *(const char **)field = entry->kind == TPP_CONFIG_NULL ? NULL : entry->text;
         return entry->kind < TPP_CONFIG_LIST;
     case TPP_KEY_LISTED:
         return set_listed(config, key, entry, field);

@@ -88,11 +88,13 @@ static bool is_one_of(const char *word, const char *const *words)
     return *words != NULL;
 }
 
+/* NULL for null, a list and a table, too. */
 static const struct tpp_config_entry *stage_key(const struct tpp_config *config, uint32_t stage, const char *name)
 {
     char path[64];
     snprintf(path, sizeof path, "data_stages.%u.%s", stage, name);
-    return tpp_config_find(config, path);
+    const struct tpp_config_entry *entry = tpp_config_find(config, path);
+    return entry != NULL && entry->kind != TPP_CONFIG_NULL && entry->kind < TPP_CONFIG_LIST ? entry : NULL;
 }
 
 /* A stage of data that has the name or the first step of one before it. */
