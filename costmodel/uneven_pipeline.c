@@ -70,6 +70,18 @@ static uint32_t period_of(const struct tpp_schedule_problem *problem)
     return has_turns ? 2 * group : group;
 }
 
+#define MOST_IN_A_GROUP 256u
+
+/* Inside a long turn of a chunk stages wait as in a longer one. Turns that are shortened have to divide the micro-batches. */
+static void shorten_groups(struct tpp_schedule_problem *problem)
+{
+    const uint32_t p = problem->pipeline_parallel, most = p > MOST_IN_A_GROUP ? p : MOST_IN_A_GROUP;
+    if (problem->microbatch_group_size <= most)
+        return;
+    problem->microbatch_group_size = most;
+    problem->num_micro_batches -= problem->num_micro_batches % most;
+}
+
 /* So many micro-batches are run; of more, each waits as these do: the ends of the step no longer matter. Whole periods. */
 static uint32_t most_micro_batches(const struct tpp_schedule_problem *problem)
 {
@@ -122,6 +134,8 @@ enum tpp_code tpp_uneven_wait(const struct tpp_job *job, const struct tpp_strate
         return TPP_OK;
     struct tpp_schedule_problem problem = tpp_schedule_problem_of(strategy);
     problem.vocabulary_parallel = TPP_VOCABULARY_PARALLEL_NONE; /* its barriers are left out */
+    shorten_groups(&problem);
+    const double scale = (double)strategy->num_micro_batches / problem.num_micro_batches;
     const uint64_t most = most_micro_batches(&problem);
     const uint64_t count = strategy->num_micro_batches < most ? strategy->num_micro_batches : most;
     struct tpp_schedule_run *run = NULL;
@@ -132,6 +146,7 @@ enum tpp_code tpp_uneven_wait(const struct tpp_job *job, const struct tpp_strate
     problem.chunks = chunks;
     if (code == TPP_OK)
         code = wait_of_all(run, job, tpp_uneven_draws(strategy), &problem, relative, micro_batches, err);
+    *micro_batches *= scale;
     tpp_schedule_run_free(run);
     free(relative);
     free(chunks);

@@ -12,7 +12,10 @@ static uint32_t micro_batches_written(const struct tpp_tracer *tracer)
     uint64_t limit = max_micro_batches > 3 * p ? max_micro_batches : 3 * p;
     if (tpp_lengths_is_fixed(tracer->lengths) && tracer->strategy.schedule != TPP_SCHEDULE_GPIPE)
         limit = (uint64_t)fixed_rounds * p + 1;
-    limit = limit / p * p; /* interleaved schedules work in groups of p */
+    const uint64_t group = tpp_strategy_group_size(&tracer->strategy); /* interleaved schedules work in whole ones */
+    if (group > limit && group <= max_micro_batches)
+        limit = group;
+    limit = group > limit ? limit / p * p : limit / group * group;
     return (uint32_t)(tracer->strategy.num_micro_batches < limit ? tracer->strategy.num_micro_batches : limit);
 }
 

@@ -58,6 +58,8 @@ static enum tpp_code run_schedule(const struct tpp_strategy *strategy, uint32_t 
         chunks[g] = (struct tpp_schedule_chunk){.forward_seconds = 1, .backward_seconds = 1, .weight_seconds = 1,
                                                 .activation_bytes = 1, .weight_activation_bytes = 1};
     problem.num_micro_batches = num_micro_batches;
+    if (problem.microbatch_group_size > num_micro_batches)
+        problem.microbatch_group_size = num_micro_batches;
     problem.chunks = chunks;
     const enum tpp_code code = tpp_schedule_order(run, &problem, err);
     free(chunks);

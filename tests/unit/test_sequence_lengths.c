@@ -217,6 +217,18 @@ static void stages_wait_for_longer_micro_batches(void **state)
     assert_true(wait_of(&job, "pp=4,tp=2,sp=1,mbs=16") < wait_of(&job, "pp=4,tp=2,sp=1,mbs=1"));
 }
 
+/* Chunks that take many micro-batches in turn: fewer are run, and the wait grows with the micro-batches. */
+static void long_turns_of_a_chunk_wait_as_shorter_ones_do(void **state)
+{
+    (void)state;
+    struct tpp_job job = job_with("bucketed:1k,3k", 4096, false);
+    job.global_batch_size = 1 << 30;
+    const double wait = wait_of(&job, "pp=8,vp=2,mbs=1,vp_group=256");
+    assert_true(wait > 0);
+    CHECK_NUMBER(wait_of(&job, "pp=8,vp=2,mbs=1,vp_group=4096"), wait, 1e-9);
+    CHECK_NUMBER(wait_of(&job, "pp=8,vp=2,mbs=1,vp_group=268435456"), wait, 1e-9);
+}
+
 /* Of 1600 micro-batches a part is run; they wait as long as when all are, within what their order leaves open. */
 static void long_steps_wait_as_shorter_ones_do(void **state)
 {
@@ -276,6 +288,7 @@ int main(void)
         cmocka_unit_test(documents_do_not_lie_in_padded_sequences),
         cmocka_unit_test(drawn_micro_batches_are_the_quantiles_in_some_order),
         cmocka_unit_test(stages_wait_for_longer_micro_batches),
+        cmocka_unit_test(long_turns_of_a_chunk_wait_as_shorter_ones_do),
         cmocka_unit_test(long_steps_wait_as_shorter_ones_do),
         cmocka_unit_test(the_simulation_runs_unequal_micro_batches),
     };
