@@ -20,7 +20,6 @@ static unsigned judge(const char *text, bool *deterministic)
     struct tpp_problems problems = {0};
     enum tpp_framework framework;
     unsigned found = 0;
-    print_message("# %.*s\n", (int)strcspn(text, "\n"), text);
     assert_int_equal(tpp_shell_read(text, strlen(text), "t", NULL, 0, &script, NULL), TPP_OK);
     assert_int_equal(tpp_launch_line_find(script, "t", &line, NULL), TPP_OK);
     assert_int_equal(tpp_launch_line_framework(&line, "t", &framework, NULL), TPP_OK);

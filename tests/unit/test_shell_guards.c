@@ -25,7 +25,6 @@ static void check(const char *text, const char *expected)
     size_t count;
     struct tpp_shell_script *script = read_with(text, NULL, 0);
     const struct tpp_shell_command *commands = tpp_shell_commands(script, &count);
-    print_message("# %.*s\n", (int)strcspn(text, "\n"), text);
     if (*expected == '\0') {
         assert_int_equal(count, 0);
     } else {
