@@ -5,6 +5,7 @@
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
+#include "tests/support/script_reading.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,14 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct reading {
-    struct tpp_shell_script *script;
-    struct tpp_launch_line line;
-    struct tpp_arguments arguments;
-    struct tpp_megatron_settings settings;
-    struct tpp_problems problems;
-};
 
 static void read_script(struct reading *r, const char *text)
 {
@@ -36,22 +29,6 @@ static void read_script(struct reading *r, const char *text)
                      TPP_OK);
 }
 
-static void release_reading(struct reading *r)
-{
-    tpp_problems_release(&r->problems);
-    tpp_arguments_release(&r->arguments);
-    tpp_shell_free(r->script);
-}
-
-static const struct tpp_problem *find(const struct reading *r, const char *code)
-{
-    for (size_t i = 0; i < r->problems.count; i++) {
-        if (strcmp(r->problems.items[i].code, code) == 0)
-            return &r->problems.items[i];
-    }
-    return NULL;
-}
-
 /* run_recipe.py: "the trailing KEY=VALUE override takes precedence" over the option of the same field. */
 static void test_an_override_wins_over_an_option(void **state)
 {
@@ -65,7 +42,7 @@ static void test_an_override_wins_over_an_option(void **state)
     assert_int_equal(r.settings.rules.virtual_stages_per_rank, 4);
     assert_int_equal(tpp_argument_line(&r.arguments, "model.tensor_model_parallel_size"), 2);
     assert_ptr_equal(tpp_bridge_model(tpp_bridge_recipe(&r.arguments)), tpp_model_preset("llama3.1-8b"));
-    const struct tpp_problem *assumed = find(&r, "recipe-default");
+    const struct tpp_problem *assumed = find_problem(&r, "recipe-default");
     assert_non_null(assumed);
     assert_non_null(strstr(assumed->message, "train.micro_batch_size"));
     assert_null(strstr(assumed->message, "global_batch_size"));
@@ -111,14 +88,14 @@ static void test_broken_rules_and_keys_at_their_lines(void **state)
     r.settings.rules.compute_capability = 9.0;
     tpp_swift_set_shape(&r.settings, tpp_model_preset("llama3.1-8b"));
     tpp_megatron_find_violations(&r.arguments, &r.settings.rules, TPP_RELEASE_NEWEST, 1, &r.problems);
-    const struct tpp_problem *problem = find(&r, "ML-1"); /* 8 GPUs are no multiple of 3 */
+    const struct tpp_problem *problem = find_problem(&r, "ML-1"); /* 8 GPUs are no multiple of 3 */
     assert_non_null(problem);
     assert_int_equal(problem->line, 2);
-    problem = find(&r, "unknown-option");
+    problem = find_problem(&r, "unknown-option");
     assert_non_null(problem);
     assert_int_equal(problem->line, 3);
     assert_string_equal(problem->hint, "did you mean model.pipeline_model_parallel_size?");
-    problem = find(&r, "bad-value");
+    problem = find_problem(&r, "bad-value");
     assert_non_null(problem);
     assert_int_equal(problem->line, 4);
     assert_true(r.settings.is_incomplete);
@@ -136,7 +113,7 @@ static void test_types_of_gradients_and_moments(void **state)
                     " optimizer.exp_avg_sq_dtype=torch.float32 optimizer.use_precision_aware_optimizer=true");
     assert_true(r.settings.gradients_in_fp32 && !r.settings.gradients_in_bf16);
     assert_true(r.settings.rules.narrow_state && r.settings.rules.precision_aware_optimizer);
-    const struct tpp_problem *dead = find(&r, "dead-setting");
+    const struct tpp_problem *dead = find_problem(&r, "dead-setting");
     assert_non_null(dead);
     assert_int_equal(dead->line, 2);
     assert_non_null(strstr(dead->message, "reduced in fp32"));
@@ -149,7 +126,7 @@ static void test_types_of_gradients_and_moments(void **state)
     assert_true(r.settings.rules.bf16 && r.settings.rules.fp8 == TPP_RULE_FP8_HYBRID);
     assert_int_equal(r.settings.rules.fp8_recipe, TPP_RULE_FP8_BLOCKWISE);
     assert_false(r.settings.rules.narrow_state);
-    assert_null(find(&r, "dead-setting"));
+    assert_null(find_problem(&r, "dead-setting"));
     release_reading(&r);
     read_script(&r, "torchrun run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_fp8cs_config \\\n"
                     " mixed_precision.grad_reduce_in_fp32=false");
@@ -214,7 +191,7 @@ static void test_a_layout_and_its_chunks(void **state)
         r.settings.rules.world_size = 8;
         tpp_swift_set_shape(&r.settings, tpp_model_preset("llama3.1-8b"));
         tpp_megatron_find_violations(&r.arguments, &r.settings.rules, TPP_RELEASE_NEWEST, 1, &r.problems);
-        assert_int_equal(find(&r, "ML-22") != NULL, i == 2); /* the layout has 4 chunks on 2 ranks */
+        assert_int_equal(find_problem(&r, "ML-22") != NULL, i == 2); /* the layout has 4 chunks on 2 ranks */
         release_reading(&r);
     }
 }
@@ -310,7 +287,7 @@ static void test_the_vocabulary_is_padded_where_it_is_asked_for(void **state)
         assert_int_equal(tpp_plan_from_megatron(&r.settings, &r.arguments, TPP_RELEASE_NEWEST, &hardware, &model, "m",
                                                 &plan, &r.problems, NULL),
                          TPP_OK);
-        const struct tpp_problem *problem = find(&r, cases[i].code);
+        const struct tpp_problem *problem = find_problem(&r, cases[i].code);
         assert_non_null(problem);
         assert_int_equal(problem->severity, cases[i].severity);
         assert_non_null(strstr(problem->message, cases[i].text));
@@ -330,21 +307,21 @@ static void test_overrides_of_the_shape(void **state)
     tpp_bridge_reshape(&r.arguments, tpp_model_preset("deepseek-v3"), &model, &r.problems);
     assert_int_equal(model.num_layers, 8);
     assert_int_equal(model.first_k_dense, 3);
-    assert_null(find(&r, "other-shape"));
+    assert_null(find_problem(&r, "other-shape"));
     tpp_bridge_reshape(&r.arguments, tpp_model_preset("gpt-oss-20b"), &model,
                        &r.problems); /* every second has a window */
     assert_int_equal(model.num_layers, 24);
-    assert_int_equal(find(&r, "other-shape")->line, 2);
+    assert_int_equal(find_problem(&r, "other-shape")->line, 2);
     release_reading(&r);
     read_script(&r, "torchrun run_recipe.py --model llama31_8b --mode pretrain model.hidden_size=1024");
     tpp_bridge_reshape(&r.arguments, tpp_model_preset("llama3.1-8b"), &model, &r.problems);
     assert_int_equal(model.hidden_size, 4096);
-    assert_non_null(strstr(find(&r, "other-shape")->message, "hidden size"));
+    assert_non_null(strstr(find_problem(&r, "other-shape")->message, "hidden size"));
     release_reading(&r);
     read_script(&r, "torchrun run_recipe.py --model deepseek_v3 --mode pretrain model.num_layers=3");
     tpp_bridge_reshape(&r.arguments, tpp_model_preset("deepseek-v3"), &model, &r.problems);
     assert_int_equal(model.num_layers, 61); /* three dense layers and none with experts: another model */
-    assert_non_null(find(&r, "other-shape"));
+    assert_non_null(find_problem(&r, "other-shape"));
     release_reading(&r);
 }
 
@@ -354,7 +331,7 @@ static void test_a_size_cannot_be_null(void **state)
     struct reading r;
     (void)state;
     read_script(&r, "torchrun run_recipe.py --model llama31_8b --mode pretrain model.tensor_model_parallel_size=null");
-    assert_non_null(find(&r, "bad-value"));
+    assert_non_null(find_problem(&r, "bad-value"));
     assert_true(r.settings.is_incomplete);
     assert_int_equal(r.settings.rules.tensor_parallel, 1);
     release_reading(&r);
@@ -376,7 +353,7 @@ static void test_a_known_recipe_sets_its_sizes(void **state)
     assert_int_equal(rules->micro_batch_size, 1);
     assert_int_equal(rules->global_batch_size, 64); /* the recipe's 512, overridden */
     assert_int_equal(rules->sequence_length, 8192);
-    assert_null(find(&r, "recipe-default"));
+    assert_null(find_problem(&r, "recipe-default"));
     release_reading(&r);
     read_script(&r, "torchrun --nproc_per_node=8 run_recipe.py --recipe qwen3_30b_a3b_pretrain_8gpu_h100_bf16_config");
     assert_int_equal(rules->expert_parallel, 4);
@@ -397,10 +374,10 @@ static void test_a_known_recipe_sets_its_sizes(void **state)
         release_reading(&r);
     }
     read_script(&r, "torchrun run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_nvfp4_config");
-    assert_non_null(find(&r, "not-modelled"));
+    assert_non_null(find_problem(&r, "not-modelled"));
     release_reading(&r);
     read_script(&r, "torchrun run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_bf16_confi");
-    assert_non_null(find(&r, "recipe-default"));
+    assert_non_null(find_problem(&r, "recipe-default"));
     release_reading(&r);
 }
 
@@ -445,7 +422,7 @@ static void test_the_layers_of_an_unknown_recipe_are_asked(void **state)
     r.settings.rules.world_size = 16;
     tpp_swift_set_shape(&r.settings, NULL);
     tpp_megatron_find_violations(&r.arguments, &r.settings.rules, TPP_RELEASE_NEWEST, 1, &r.problems);
-    assert_non_null(find(&r, "ML-12"));
+    assert_non_null(find_problem(&r, "ML-12"));
     release_reading(&r);
 }
 

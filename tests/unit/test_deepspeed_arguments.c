@@ -6,6 +6,7 @@
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/trainer_arguments.h"
 #include "tests/support/reference_lines.h"
+#include "tests/support/script_reading.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,14 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct reading {
-    struct tpp_shell_script *script;
-    struct tpp_launch_line line;
-    struct tpp_arguments arguments;
-    struct tpp_megatron_settings settings;
-    struct tpp_problems problems;
-};
 
 #define SHAPE                                                                                                          \
     "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 "
@@ -40,22 +33,6 @@ static void read_script(struct reading *r, const char *text, int64_t world_size)
     r->settings.rules.cuda_device_max_connections = 1;
     tpp_deepspeed_find_dead(&r->arguments, &r->settings, &r->problems);
     tpp_megatron_find_violations(&r->arguments, &r->settings.rules, TPP_RELEASE_NEWEST, 1, &r->problems);
-}
-
-static void release_reading(struct reading *r)
-{
-    tpp_problems_release(&r->problems);
-    tpp_arguments_release(&r->arguments);
-    tpp_shell_free(r->script);
-}
-
-static const struct tpp_problem *find(const struct reading *r, const char *code)
-{
-    for (size_t i = 0; i < r->problems.count; i++) {
-        if (strcmp(r->problems.items[i].code, code) == 0)
-            return &r->problems.items[i];
-    }
-    return NULL;
 }
 
 /* A script that writes this configuration and starts eight ranks with these options. */
@@ -105,7 +82,7 @@ static void check(const char *config, const char *options, const char *code)
 {
     struct reading r;
     read_with_config(&r, config, options);
-    if (find(&r, code) == NULL)
+    if (find_problem(&r, code) == NULL)
         fail_msg("no %s for %s with %s", code, options, config);
     release_reading(&r);
 }
@@ -134,10 +111,10 @@ static void test_contradictions(void **state)
     check("{\"train_batch_size\": 32}", "--fp16", "MD-7");
     /* The program sets its own before every step: no reason to stop. */
     read_with_config(&r, "{\"train_batch_size\": 32}", "--fp16");
-    assert_int_equal(find(&r, "MD-7")->severity, TPP_SEVERITY_WARNING);
+    assert_int_equal(find_problem(&r, "MD-7")->severity, TPP_SEVERITY_WARNING);
     release_reading(&r);
     read_with_config(&r, "{\"train_micro_batch_size_per_gpu\": 2}", "--fp16");
-    assert_int_equal(find(&r, "MD-7")->severity, TPP_SEVERITY_ERROR);
+    assert_int_equal(find_problem(&r, "MD-7")->severity, TPP_SEVERITY_ERROR);
     release_reading(&r);
     check("{\"train_micro_batch_size_per_gpu\": 2}", "--fp16", "MD-7");
     /* 4 * 1 * 8 = 32 */
@@ -153,7 +130,7 @@ static void test_contradictions(void **state)
                      "{\"zero_optimization\": {\"stage\": 1}, "
                      "\"fp16\": {\"enabled\": true, \"fp16_master_weights_and_grads\": true}}",
                      "--fp16 --zero-stage 1");
-    assert_null(find(&r, "DS-10"));
+    assert_null(find_problem(&r, "DS-10"));
     release_reading(&r);
     check("{\"train_batch_size\": }", "--fp16", "bad-config");
     check("{\"train_batch_size\": $X }", "--fp16", "unknown-config");
@@ -169,7 +146,7 @@ static void test_the_pipeline_engine_and_the_zero_stage(void **state)
     check("{\"zero_optimization\": {\"stage\": 3}}", "--tensor-model-parallel-size 4 --zero-stage 3", "MD-5");
     read_with_config(&r, "{\"zero_optimization\": {\"stage\": 3}}",
                      "--tensor-model-parallel-size 4 --zero-stage 3 --no-pipeline-parallel");
-    assert_null(find(&r, "MD-5"));
+    assert_null(find_problem(&r, "MD-5"));
     release_reading(&r);
 }
 
@@ -191,7 +168,7 @@ static void test_factors_of_the_batch_are_shown_with_what_is_missing(void **stat
         TPP_OK);
     r.settings.rules.world_size = 1;
     tpp_trainer_complete(&r.settings, &r.problems);
-    const struct tpp_problem *problem = find(&r, "DS-1");
+    const struct tpp_problem *problem = find_problem(&r, "DS-1");
     assert_non_null(problem);
     assert_int_equal(problem->severity, TPP_SEVERITY_ERROR);
     assert_non_null(strstr(problem->message, "64 is not micro-batch 4 * accumulation 8 * 1 data-parallel ranks"));
@@ -214,8 +191,8 @@ static void test_ulysses_cuts_heads(void **state)
                 "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 8 --bf16 "
                 "--ds-sequence-parallel-size 8 --deepspeed --no-pipeline-parallel",
                 8);
-    assert_non_null(find(&r, "MD-3"));
-    assert_non_null(strstr(find(&r, "MD-3")->hint, "28 heads divide by 1, 2, 4, 7, 14, 28"));
+    assert_non_null(find_problem(&r, "MD-3"));
+    assert_non_null(strstr(find_problem(&r, "MD-3")->hint, "28 heads divide by 1, 2, 4, 7, 14, 28"));
     release_reading(&r);
 }
 
@@ -230,13 +207,13 @@ static void test_the_zero_bubble_pipeline(void **state)
           "--enable-zbh1-pipeline",
           "MD-14");
     read_with_config(&r, config, "--fp16 --pipeline-model-parallel-size 4 --enable-zbh1-pipeline");
-    assert_null(find(&r, "MD-14"));
+    assert_null(find_problem(&r, "MD-14"));
     release_reading(&r);
     read_script(&r,
                 "torchrun --nproc_per_node 8 pretrain_gpt.py " SHAPE BATCH "--pipeline-model-parallel-size 4 "
                 "--enable-zbh1-pipeline",
                 8);
-    assert_non_null(find(&r, "MD-14"));
+    assert_non_null(find_problem(&r, "MD-14"));
     release_reading(&r);
 }
 
@@ -245,14 +222,14 @@ static void test_options_of_the_forks(void **state)
     struct reading r;
     (void)state;
     read_script(&r, "deepspeed p.py " SHAPE "--deepspeed --num-query-groups 2", 8); /* Megatron-LM's name */
-    assert_non_null(find(&r, "unknown-option"));
+    assert_non_null(find_problem(&r, "unknown-option"));
     release_reading(&r);
     read_script(&r,
                 "deepspeed p.py " SHAPE BATCH
                 "--deepspeed --position-embedding-type alibi --pp-partition-method 'type:transformer|embedding' "
                 "--embed-layernorm --bf16",
                 8);
-    assert_null(find(&r, "unknown-option"));
+    assert_null(find_problem(&r, "unknown-option"));
     assert_true(r.settings.alibi && r.settings.embedding_norm);
     release_reading(&r);
 }
@@ -294,7 +271,7 @@ static void test_keys_that_the_parser_of_deepspeed_takes(void **state)
     }
     release_reading(&r);
     read_with_config(&r, "{\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true}}", "--no-pipeline-parallel");
-    assert_int_equal(find(&r, "DS-9")->severity, TPP_SEVERITY_WARNING);
+    assert_int_equal(find_problem(&r, "DS-9")->severity, TPP_SEVERITY_WARNING);
     assert_true(r.settings.config.offloads_optimizer);
     release_reading(&r);
 }
@@ -414,9 +391,9 @@ static void test_types_of_gradients(void **state)
         assert_int_equal(plan.stack.reduce_bytes, cases[i].reduce_bytes);
         assert_true(plan.stack.optimizer_bytes == cases[i].optimizer_bytes);
         if (cases[i].code != NULL)
-            assert_non_null(find(&r, cases[i].code));
+            assert_non_null(find_problem(&r, cases[i].code));
         else
-            assert_true(find(&r, "DS") == NULL && find(&r, "bad-value") == NULL);
+            assert_true(find_problem(&r, "DS") == NULL && find_problem(&r, "bad-value") == NULL);
         release_reading(&r);
     }
 }

@@ -2,6 +2,7 @@
  * practitioners' reports; their numbers are computed in the comments. */
 #include "planner/launch/launch_line.h"
 #include "planner/launch/plan_reading.h"
+#include "tests/support/script_reading.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,14 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct reading {
-    struct tpp_shell_script *script;
-    struct tpp_launch_line line;
-    struct tpp_arguments arguments;
-    struct tpp_megatron_settings settings;
-    struct tpp_problems problems;
-};
 
 #define SHAPE "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --max-position-embeddings 65536 "
 #define REST "--hidden-size 4096 --num-attention-heads 32 --max-position-embeddings 4096 --seq-length 4096 "
@@ -39,28 +32,12 @@ static void read_script(struct reading *r, enum tpp_release release, const char 
     tpp_megatron_find_violations(&r->arguments, &r->settings.rules, release, r->line.command->line, &r->problems);
 }
 
-static void release_reading(struct reading *r)
-{
-    tpp_problems_release(&r->problems);
-    tpp_arguments_release(&r->arguments);
-    tpp_shell_free(r->script);
-}
-
-static const struct tpp_problem *find(const struct reading *r, const char *code)
-{
-    for (size_t i = 0; i < r->problems.count; i++) {
-        if (strcmp(r->problems.items[i].code, code) == 0)
-            return &r->problems.items[i];
-    }
-    return NULL;
-}
-
 /* The script has the problem, in that line, and its hint holds the text. */
 static void check_in(enum tpp_release release, const char *text, const char *code, uint32_t line, const char *hint)
 {
     struct reading r;
     read_script(&r, release, text);
-    const struct tpp_problem *problem = find(&r, code);
+    const struct tpp_problem *problem = find_problem(&r, code);
     if (problem == NULL)
         fail_msg("no %s in: %s", code, text);
     assert_int_equal(problem->line, line);
@@ -103,7 +80,7 @@ static void test_reductions_are_aligned_unless_switched_off(void **state)
         char text[512];
         snprintf(text, sizeof text, START SHAPE "--overlap-grad-reduce %s", cases[i].option);
         read_script(&r, cases[i].release, text);
-        assert_null(find(&r, "unknown-option"));
+        assert_null(find_problem(&r, "unknown-option"));
         assert_int_equal(r.settings.rules.align_grad_reduce, cases[i].is_aligned);
         release_reading(&r);
     }
@@ -182,7 +159,7 @@ static void test_numbers_as_python_reads_them(void **state)
     assert_int_equal(r.settings.rules.micro_batch_size, 2); /* the last one wins */
     assert_true(r.settings.rules.lr == .01 && r.settings.norm_epsilon == 1e-6);
     assert_int_equal(r.settings.rules.ffn_hidden_size, 11008);
-    assert_null(find(&r, "bad-value"));
+    assert_null(find_problem(&r, "bad-value"));
     release_reading(&r);
 }
 
@@ -240,7 +217,7 @@ static void test_layers_that_do_not_divide(void **state)
              "ML-12", 2, "30 divides by 1, 2, 3, 5, 6, 10, 15, 30");
     struct reading r;
     read_script(&r, TPP_RELEASE_0_8, START REST "--num-layers 30 --pipeline-model-parallel-size 4");
-    assert_null(strstr(find(&r, "ML-12")->hint, "--decoder-first"));
+    assert_null(strstr(find_problem(&r, "ML-12")->hint, "--decoder-first"));
     release_reading(&r);
 }
 
@@ -309,10 +286,10 @@ static void test_vocabularies_are_padded(void **state)
                                                 &plan, &r.problems, NULL),
                          TPP_OK);
         if (cases[i].code != NULL) {
-            assert_non_null(find(&r, cases[i].code));
-            assert_non_null(strstr(find(&r, cases[i].code)->message, cases[i].text));
+            assert_non_null(find_problem(&r, cases[i].code));
+            assert_non_null(strstr(find_problem(&r, cases[i].code)->message, cases[i].text));
         } else {
-            assert_null(find(&r, "padded-vocabulary"));
+            assert_null(find_problem(&r, "padded-vocabulary"));
         }
         release_reading(&r);
     }

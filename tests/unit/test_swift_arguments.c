@@ -5,6 +5,7 @@
 #include "planner/launch/plan_reading.h"
 #include "planner/launch/swift_arguments.h"
 #include "tests/support/reference_lines.h"
+#include "tests/support/script_reading.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,14 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct reading {
-    struct tpp_shell_script *script;
-    struct tpp_launch_line line;
-    struct tpp_arguments arguments;
-    struct tpp_megatron_settings settings;
-    struct tpp_problems problems;
-};
 
 static void read_script(struct reading *r, const char *text, int64_t world_size)
 {
@@ -36,22 +29,6 @@ static void read_script(struct reading *r, const char *text, int64_t world_size)
     r->settings.rules.cuda_device_max_connections = 1;
     tpp_swift_set_shape(&r->settings, tpp_swift_model(tpp_argument_find(&r->arguments, "--model")));
     tpp_megatron_find_violations(&r->arguments, &r->settings.rules, TPP_RELEASE_NEWEST, 1, &r->problems);
-}
-
-static void release_reading(struct reading *r)
-{
-    tpp_problems_release(&r->problems);
-    tpp_arguments_release(&r->arguments);
-    tpp_shell_free(r->script);
-}
-
-static const struct tpp_problem *find(const struct reading *r, const char *code)
-{
-    for (size_t i = 0; i < r->problems.count; i++) {
-        if (strcmp(r->problems.items[i].code, code) == 0)
-            return &r->problems.items[i];
-    }
-    return NULL;
 }
 
 static void test_a_script_becomes_a_plan(void **state)
@@ -103,7 +80,7 @@ static void test_switches_and_defaults(void **state)
     assert_null(tpp_swift_model(tpp_argument_find(&r.arguments, "--model")));
     release_reading(&r);
     read_script(&r, "megatron sft --model m --sequence_parallel maybe", 8);
-    assert_non_null(find(&r, "bad-value"));
+    assert_non_null(find_problem(&r, "bad-value"));
     release_reading(&r);
 }
 
@@ -112,12 +89,12 @@ static void test_names_of_release_3(void **state)
     struct reading r;
     (void)state;
     read_script(&r, "megatron sft --model m \\\n --train_type lora --load_safetensors true --sequence_paralel true", 8);
-    const struct tpp_problem *problem = find(&r, "renamed-option");
+    const struct tpp_problem *problem = find_problem(&r, "renamed-option");
     assert_non_null(problem);
     assert_int_equal(problem->severity, TPP_SEVERITY_ERROR);
     assert_int_equal(problem->line, 2);
     assert_string_equal(problem->hint, "write --tuner_type");
-    problem = find(&r, "unknown-option"); /* may be of a class that is not listed */
+    problem = find_problem(&r, "unknown-option"); /* may be of a class that is not listed */
     assert_non_null(problem);
     assert_int_equal(problem->severity, TPP_SEVERITY_WARNING);
     assert_string_equal(problem->hint, "did you mean --sequence_parallel?");
@@ -192,7 +169,7 @@ static void test_what_is_refused_beside_the_sizes(void **state)
         tpp_swift_find_refused(&r.arguments, &r.settings, &r.problems);
         print_message("# %s\n", cases[i].options);
         if (cases[i].code != NULL)
-            assert_non_null(find(&r, cases[i].code));
+            assert_non_null(find_problem(&r, cases[i].code));
         else
             assert_false(tpp_problems_have(&r.problems, TPP_SEVERITY_ERROR));
         release_reading(&r);

@@ -6,6 +6,7 @@
 #include "planner/launch/swift_arguments.h"
 #include "planner/launch/swift_config.h"
 #include "planner/launch/trainer_arguments.h"
+#include "tests/support/script_reading.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,14 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct reading {
-    struct tpp_shell_script *script;
-    struct tpp_launch_line line;
-    struct tpp_arguments arguments;
-    struct tpp_megatron_settings settings;
-    struct tpp_problems problems;
-};
 
 /* Eight ranks. */
 static void read_script(struct reading *r, const char *text)
@@ -40,22 +33,6 @@ static void read_script(struct reading *r, const char *text)
         assert_int_equal(tpp_accelerate_read(&r->line, r->script, &r->settings, &r->problems, &err), TPP_OK);
     r->settings.rules.world_size = 8;
     tpp_trainer_complete(&r->settings, &r->problems);
-}
-
-static void release_reading(struct reading *r)
-{
-    tpp_problems_release(&r->problems);
-    tpp_arguments_release(&r->arguments);
-    tpp_shell_free(r->script);
-}
-
-static const struct tpp_problem *find(const struct reading *r, const char *code)
-{
-    for (size_t i = 0; i < r->problems.count; i++) {
-        if (strcmp(r->problems.items[i].code, code) == 0)
-            return &r->problems.items[i];
-    }
-    return NULL;
 }
 
 #define TRAIN "torchrun --nproc_per_node=8 train.py --model_name_or_path m --per_device_train_batch_size 4 --bf16 True "
@@ -101,7 +78,7 @@ static void test_words_of_fsdp(void **state)
         assert_int_equal(r.settings.rules.optimizer_cpu_offload, cases[i].offloads);
         assert_int_equal(r.settings.shards_in_node, cases[i].in_node);
         if (cases[i].code != NULL)
-            assert_non_null(find(&r, cases[i].code));
+            assert_non_null(find_problem(&r, cases[i].code));
         else
             assert_int_equal(r.problems.count, 0);
         release_reading(&r);
@@ -176,7 +153,7 @@ static void test_fsdp_under_swift_is_the_trainers(void **state)
     assert_false(plan.strategy.reshard_after_forward);
     release_reading(&r);
     read_script(&r, "accelerate launch --config_file elsewhere.json swift/cli/sft.py --model m --max_length 8");
-    assert_non_null(find(&r, "unknown-config"));
+    assert_non_null(find_problem(&r, "unknown-config"));
     release_reading(&r);
 }
 
@@ -199,7 +176,7 @@ static void test_accelerate_fills_the_sizes_in(void **state)
     (void)state;
     read_script(&r, "accelerate launch --use_deepspeed --zero_stage 3 --num_processes 8 train.py "
                     "--model_name_or_path m --per_device_train_batch_size 4 --bf16");
-    assert_null(find(&r, "DS-1"));
+    assert_null(find_problem(&r, "DS-1"));
     assert_int_equal(r.settings.rules.zero_stage, 3);
     release_reading(&r);
 }
@@ -233,11 +210,11 @@ static void test_the_switch_of_deepspeed(void **state)
     read_script(&r, "cat > d.json <<END\n{\"train_batch_size\": 100, \"train_micro_batch_size_per_gpu\": 3}\nEND\n"
                     "deepspeed --num_gpus 8 main.py --per_device_train_batch_size 8 --deepspeed "
                     "--deepspeed_config d.json");
-    assert_non_null(find(&r, "DS-1"));
+    assert_non_null(find_problem(&r, "DS-1"));
     release_reading(&r);
     read_script(&r,
                 "deepspeed --num_gpus 8 main.py --model_name_or_path m --per_device_train_batch_size 4 --deepspeed");
-    assert_non_null(find(&r, "unknown-config"));
+    assert_non_null(find_problem(&r, "unknown-config"));
     release_reading(&r);
 }
 
