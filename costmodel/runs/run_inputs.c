@@ -3,8 +3,8 @@
 #include "costmodel/runs/run_recipe.h"
 #include "costmodel/runs/run_stack.h"
 
-#include <stdarg.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

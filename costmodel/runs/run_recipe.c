@@ -64,6 +64,11 @@ static bool fuses_router(const struct tpp_run_facts *facts)
     return framework_has(facts, "Megatron-Bridge") && notes_have(facts, "perf recipe");
 }
 
+static bool is_mxfp8_recipe(const struct tpp_run_facts *facts)
+{
+    return framework_has(facts, "Megatron-Bridge") && strcmp(facts->precision, "mxfp8") == 0;
+}
+
 /* Megatron-Bridge's MXFP8 recipes of DeepSeek-V3 and gpt-oss set fp8_output_proj, on GB200 and GB300 since 0.5.0 of container 26.06
  * (scripts/performance/configs, deepseek_llm_pretrain.py and gpt_oss_llm_pretrain.py), on B300 since 0.5.1. */
 #define MXFP8_RELEASE 26.06
@@ -72,7 +77,7 @@ static bool quantises_head(const struct tpp_run_facts *facts, const struct tpp_s
 {
     const double release = strtod(stack->release, NULL);
     const bool is_grace = tpp_run_mentions(facts->gpu, "GB200") || tpp_run_mentions(facts->gpu, "GB300");
-    return framework_has(facts, "Megatron-Bridge") && strcmp(facts->precision, "mxfp8") == 0 &&
+    return is_mxfp8_recipe(facts) &&
            (tpp_run_mentions(facts->model.name, "deepseek-v3") || tpp_run_mentions(facts->model.name, "gpt-oss")) &&
            (release > MXFP8_RELEASE || (release >= MXFP8_RELEASE && is_grace));
 }
@@ -82,8 +87,7 @@ static bool quantises_head(const struct tpp_run_facts *facts, const struct tpp_s
 static bool quantises_attention(const struct tpp_run_facts *facts, const struct tpp_stack *stack)
 {
     const bool is_deepseek = tpp_run_mentions(facts->model.name, "deepseek-v3") && !tpp_run_mentions(facts->gpu, "GB200");
-    return framework_has(facts, "Megatron-Bridge") && strcmp(facts->precision, "mxfp8") == 0 &&
-           strtod(stack->release, NULL) >= MXFP8_RELEASE && notes_have(facts, "full_iteration") &&
+    return is_mxfp8_recipe(facts) && strtod(stack->release, NULL) >= MXFP8_RELEASE && notes_have(facts, "full_iteration") &&
            (is_deepseek || tpp_run_mentions(facts->model.name, "gpt-oss") || tpp_run_mentions(facts->model.name, "qwen3"));
 }
 
